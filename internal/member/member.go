@@ -41,9 +41,9 @@ func New(cfg Config, s *Shared, now Now) *Member { panic("todo") }
 // Wanted is what the instance's consumers want at the moment.
 type Wanted struct {
 	Interests   []lease.Interest
-	FastReclaim bool        // some consumer has the option
-	Pinned      []lease.Key // claimed by hand: run them, unbalanced
-	Kept        []lease.Key // of a consumer that ended with Terminate(false): held, unread
+	FastReclaim bool          // some consumer has the option
+	Pinned      []lease.Key   // claimed by hand: run them, unbalanced
+	Kept        []lease.Key   // of a consumer that ended with Terminate(false): held, unread
 	KeptUntil   time.Duration // Mono; when it is past, Kept is forgotten
 }
 
@@ -100,8 +100,8 @@ type Append struct {
 
 // Output is what is to be done now.
 type Output struct {
-	Appends []Append      // in this order, after those given before
-	Actions []Action      // in this order, before the lock is given back
+	Appends []Append // in this order, after those given before
+	Actions []Action // in this order, before the lock is given back
 	Notices []Notice
 	Wake    time.Duration // Mono at which Tick is wanted; always set
 	Reopen  bool          // deaf: open the reading side anew
@@ -133,7 +133,9 @@ func (m *Member) Drained(k lease.Key, epoch int64, topicID lease.TopicID, ps []P
 func (m *Member) GiveUp(k lease.Key, epoch int64, now Now) Output { panic("todo") }
 
 // Seek sets the progress of a key that we hold, or of a free one. If epoch is NoEpoch it counts whatever the epoch is.
-func (m *Member) Seek(k lease.Key, topicID lease.TopicID, next, epoch int64, now Now) Output { panic("todo") }
+func (m *Member) Seek(k lease.Key, topicID lease.TopicID, next, epoch int64, now Now) Output {
+	panic("todo")
+}
 
 // Leave ends the instance: everything is drained and handed over first, then Leave is written. keep parks it instead:
 // nothing is handed over, its keys stay leased for grace.

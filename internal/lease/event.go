@@ -32,28 +32,28 @@ type Reason uint8
 
 // The reasons.
 const (
-	NoReason        Reason = iota
-	AuthorUnknown          // not joined, and not a Join with seq 1
-	AuthorEnded            // the author had ended
-	AuthorParked           // the author is parked
-	OtherTopic             // a Join written for another incarnation of the coordination topic
-	Echo                   // seq not above the last one of its author
-	Malformed              // foreign, unreadable, or absurd values
-	NotHeld                // the author does not hold the key
-	OldEpoch               // it holds it with another epoch
-	Behind                 // progress below what is stored
-	OldTopic               // the entry's topic id is one that was replaced
-	HeldByOther            // the key, or a conflicting one, is another's
-	AtomicPartner          // another key of the same atomic Claim was refused
-	NotSuccessor           // the named successor may not have it
-	TargetUnknown          // Evict of nobody we know
-	TargetEnded            // Evict of one that has ended
-	TargetSelf             // Evict of its own author
-	RenewedSince           // Evict names an older renewal than the newest
-	NoTakeover             // a condition of takeover does not hold
-	BaseNotEmpty           // a Base whose seen is behind world.last, or not before itself
-	TooMany                // a limit of the world's size
-	AuthorForgotten        // reserved for diagnosis: an author ended long ago
+	NoReason      Reason = iota
+	AuthorUnknown        // not joined, and not a Join with seq 1
+	AuthorEnded          // the author had ended
+	AuthorParked         // the author is parked
+	OtherTopic           // a Join written for another incarnation of the coordination topic
+	Echo                 // seq not above the last one of its author
+	Malformed            // foreign, unreadable, or absurd values
+	NotHeld              // the author does not hold the key
+	OldEpoch             // it holds it with another epoch
+	Behind               // progress below what is stored
+	OldTopic             // the entry's topic id is one that was replaced
+	HeldByOther          // the key, or a conflicting one, is another's
+	AtomicPartner        // another key of the same atomic Claim was refused
+	NotSuccessor         // the named successor may not have it
+	TargetUnknown        // Evict of nobody we know
+	TargetEnded          // Evict of one that has ended
+	TargetSelf           // Evict of its own author
+	RenewedSince         // Evict names an older renewal than the newest
+	NoTakeover           // a condition of takeover does not hold
+	BaseNotEmpty         // a Base whose seen is behind world.last, or not before itself
+	TooMany              // a limit of the world's size
+	OldOffset            // the record's offset is not above the last one applied: another log
 )
 
 // Event is one thing that a record did. Which fields are set is told by Kind.

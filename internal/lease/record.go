@@ -58,7 +58,7 @@ const (
 // embedded contents is meant is told by Kind, the others are to be ignored (a decoder reuses a Record and its slices).
 type Record struct {
 	Offset    int64 // Kafka's offset: the only clock of the protocol
-	Timestamp int64 // the broker's, Unix ms; for display and for §7 a, never looked at by Apply except for token_base by a Join
+	Timestamp int64 // the broker's, Unix ms; for display and for §7 a: Apply decides nothing by it
 	Kind      Kind
 	Version   uint8
 	Instance  InstanceID

@@ -1,0 +1,107 @@
+package lease
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+)
+
+// checkWorld checks what must hold of any world by what it says of itself, and that its bytes, its digest and its copy
+// are as good as it is.
+func checkWorld(w *World) error {
+	b := w.AppendBinary(nil)
+	parsed, err := ParseWorld(b)
+	if err != nil {
+		return fmt.Errorf("own bytes: %w", err)
+	}
+	copied := w.Clone()
+	for what, o := range map[string]*World{"parsed": parsed, "copied": copied} {
+		switch {
+		case !bytes.Equal(b, o.AppendBinary(nil)):
+			return fmt.Errorf("%s: other bytes", what)
+		case w.Digest() != o.Digest():
+			return fmt.Errorf("%s: other digest", what)
+		case w.Version() != o.Version():
+			return fmt.Errorf("%s: other version", what)
+		}
+		if err := checkOwners(o); err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+	}
+	return checkOwners(w)
+}
+
+// checkOwners checks S2, and that all that can be asked for tells the same.
+func checkOwners(w *World) error {
+	whole, parts := map[string]bool{}, map[string]bool{}
+	held := map[InstanceID]int{}
+	epochs := 0
+	var before *Key
+	for k, l := range w.Leases() {
+		if before != nil && !less(*before, k) {
+			return fmt.Errorf("leases out of order at %v", k)
+		}
+		before = &k
+		in := w.Instance(l.Instance)
+		switch {
+		case in == nil || in.Status == Ended:
+			return fmt.Errorf("%v is held by somebody who is not there", k)
+		case l.Epoch > w.Last() || l.Epoch <= in.FirstJoin:
+			return fmt.Errorf("%v has epoch %d of no time of its owner", k, l.Epoch)
+		}
+		if k.Partition == WholeTopic {
+			whole[k.Topic] = true
+		} else {
+			parts[k.Topic] = true
+		}
+		if got, ok := w.Lease(k); !ok || got != l {
+			return fmt.Errorf("Lease(%v) differs from Leases", k)
+		}
+		if c, got, ok := w.Conflict(k); !ok || got != l || c != k {
+			return fmt.Errorf("Conflict(%v) differs from Leases", k)
+		}
+		if k.Partition >= 0 {
+			if o, got, ok := w.Owner(k.Topic, k.Partition); !ok || got != l || o != k {
+				return fmt.Errorf("Owner(%v) differs from Leases", k)
+			}
+			if _, _, ok := w.Conflict(Key{k.Topic, WholeTopic}); !ok {
+				return fmt.Errorf("%v does not conflict with its topic", k)
+			}
+		} else if o, _, ok := w.Owner(k.Topic, 7); !ok || o != k {
+			return fmt.Errorf("%v does not cover partition 7", k)
+		}
+		held[l.Instance]++
+		epochs++
+	}
+	for topic := range whole {
+		if parts[topic] {
+			return fmt.Errorf("%s is held whole and in parts", topic)
+		}
+	}
+	present := int64(-1)
+	for in := range w.Instances() {
+		if in.Status == Ended || in.FirstJoin <= present {
+			return errors.New("Instances: an ended one, or out of order")
+		}
+		present = in.FirstJoin
+		n := 0
+		for k, l := range w.HeldBy(in.ID) {
+			if got, ok := w.Lease(k); !ok || got != l || l.Instance != in.ID {
+				return fmt.Errorf("HeldBy tells of %v", k)
+			}
+			n++
+		}
+		if n != held[in.ID] || n != w.HeldCount(in.ID) {
+			return fmt.Errorf("HeldBy yields %d of %d", n, held[in.ID])
+		}
+		epochs -= n
+	}
+	if epochs != 0 {
+		return errors.New("Leases and HeldBy differ in number")
+	}
+	return nil
+}
+
+func less(a, b Key) bool {
+	return a.Topic < b.Topic || a.Topic == b.Topic && a.Partition < b.Partition
+}

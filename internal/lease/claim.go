@@ -1,0 +1,145 @@
+package lease
+
+import "github.com/kafka-marshal/marshal/internal/rule"
+
+// assign gives a key to an instance. The caller has seen to it that nobody holds a conflicting one.
+func (w *World) assign(s *slot, owner *instance, epoch int64) {
+	if s.owner != owner {
+		if s.owner != nil {
+			s.owner.held.remove(s)
+		} else {
+			s.topic.leased.add(s)
+		}
+		owner.held.add(s)
+	}
+	s.owner, s.epoch, s.client = owner, epoch, owner.Client
+	w.sumLease(s)
+}
+
+// free takes a key from its owner; who that was, and its epoch, are kept.
+func (w *World) free(s *slot) {
+	s.topic.leased.remove(s)
+	s.owner.held.remove(s)
+	s.owner = nil
+	w.sumLease(s)
+}
+
+// grant is what a key was before a Claim changed it.
+type grant struct {
+	slot   *slot
+	owner  *instance
+	epoch  int64
+	client string
+}
+
+func (w *World) note(s *slot) {
+	w.journal = append(w.journal, grant{s, s.owner, s.epoch, s.client})
+}
+
+// undo takes back every grant of the Claim that is being applied, newest first.
+func (w *World) undo() {
+	for i := len(w.journal) - 1; i >= 0; i-- {
+		g := &w.journal[i]
+		if g.slot.owner != nil {
+			w.free(g.slot)
+		}
+		if g.owner != nil {
+			w.assign(g.slot, g.owner, g.epoch)
+		}
+		g.slot.epoch, g.slot.client = g.epoch, g.client
+		w.sumLease(g.slot)
+		if g.slot.empty() {
+			w.dropSlot(g.slot)
+		}
+	}
+}
+
+// claim grants each key that is free, one after the other, or all or none.
+func (a *application) claim() {
+	w, c := a.w, &a.rec.Claim
+	start := len(a.events)
+	for i, k := range c.Keys {
+		reason, holder := a.claimKey(k)
+		if reason == NoReason {
+			continue
+		}
+		if !c.Atomic {
+			a.refuse(k, reason, holder)
+			continue
+		}
+		w.undo()
+		a.events = a.events[:start]
+		for n, other := range c.Keys {
+			if n == i {
+				a.refuse(k, reason, holder)
+			} else {
+				a.refuse(other, AtomicPartner, InstanceID{})
+			}
+		}
+		break
+	}
+	clear(w.journal)
+	w.journal = w.journal[:0]
+}
+
+func (a *application) refuse(k Key, reason Reason, holder InstanceID) {
+	e := a.event(Refused, a.author.ID)
+	e.Key, e.Reason, e.By = k, reason, holder
+}
+
+// claimKey grants one key, or says why not and who holds it.
+func (a *application) claimKey(k Key) (Reason, InstanceID) {
+	w := a.w
+	if !k.valid() {
+		return Malformed, InstanceID{}
+	}
+	t := w.topics[k.Topic]
+	s := t.find(k.Partition)
+	if s != nil && s.owner == a.author {
+		a.keyEvent(Held, a.author.ID, k, s.epoch)
+		return NoReason, InstanceID{}
+	}
+	held := t.inTheWay(k.Partition)
+	for _, h := range held {
+		if !a.mayTakeFrom(h.owner) {
+			return HeldByOther, h.owner.ID
+		}
+	}
+	if s == nil && w.full() {
+		return TooMany, InstanceID{}
+	}
+	if t == nil {
+		t = w.topic(k.Topic)
+	}
+	s = w.makeSlot(t, k.Partition)
+	from := a.endParked(s, held)
+	w.note(s)
+	w.assign(s, a.author, a.rec.Offset)
+	a.keyEvent(Granted, a.author.ID, s.key(), s.epoch).By = from
+	return NoReason, InstanceID{}
+}
+
+// mayTakeFrom tells whether the author may have a key from its holder: only from a parked one with its own client id.
+func (a *application) mayTakeFrom(holder *instance) bool {
+	return holder.Status == IsParked && (holder.Client == a.author.Client || rule.Broken(rule.ParkedClient))
+}
+
+// endParked ends the leases in the way of s, held by parked instances, and gives the holder that s comes from. A lease on
+// s itself passes to the author at once.
+func (a *application) endParked(s *slot, held []*slot) (from InstanceID) {
+	if len(held) == 0 {
+		return InstanceID{}
+	}
+	from = held[0].owner.ID
+	if held[0] == s {
+		return from
+	}
+	for _, h := range held {
+		a.w.note(h)
+		a.keyEvent(Released, h.owner.ID, h.key(), h.epoch).By = a.author.ID
+	}
+	for leased := &s.topic.leased; len(leased.slots) > 0; {
+		a.w.free(leased.slots[len(leased.slots)-1])
+	}
+	return from
+}

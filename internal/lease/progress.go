@@ -1,0 +1,93 @@
+package lease
+
+import (
+	"slices"
+
+	"github.com/kafka-marshal/marshal/internal/rule"
+)
+
+// heartbeat moves the progress of what its author holds.
+func (a *application) heartbeat() {
+	h := &a.rec.Heartbeat
+	for i := range h.Topics {
+		tp := &h.Topics[i]
+		t := a.w.topics[tp.Topic]
+		for n, p := range tp.Partitions {
+			epoch := tp.Epochs[n]
+			s := t.cover(p)
+			switch {
+			case p < 0:
+				a.skipped(Key{tp.Topic, p}, Malformed)
+			case s == nil || s.owner != a.author:
+				a.skipped(Key{tp.Topic, p}, NotHeld)
+			case s.epoch != epoch && !rule.Broken(rule.Epoch):
+				a.skipped(Key{tp.Topic, p}, OldEpoch)
+			default:
+				a.report(t, p, tp.TopicID, tp.Next[n], epoch)
+			}
+		}
+	}
+	if h.Announces {
+		a.event(Announced, a.author.ID)
+	}
+}
+
+// report moves the progress of one partition that the author holds, itself or with its topic, up to next.
+func (a *application) report(t *topic, p int32, id TopicID, next, epoch int64) {
+	s := t.slots[p]
+	switch reason := a.unreportable(t, s, p, id, next); {
+	case reason != NoReason:
+		a.skipped(Key{t.name, p}, reason)
+		return
+	case s == nil:
+		s = a.w.makeSlot(t, p)
+	}
+	a.w.setProgress(s, id, next)
+	a.keyEvent(Progressed, a.author.ID, s.key(), epoch).Next = next
+}
+
+// unreportable says why an entry is skipped. s is the partition's slot, nil if nothing is known of it.
+func (a *application) unreportable(t *topic, s *slot, p int32, id TopicID, next int64) Reason {
+	switch {
+	case p < 0 || next < 0 || !a.names(t, id):
+		return Malformed
+	case s == nil && a.w.full():
+		return TooMany
+	case s != nil && s.replacedID(id):
+		return OldTopic
+	case s != nil && next < s.next && id.Same(s.topicID):
+		return Behind
+	}
+	return NoReason
+}
+
+// names tells whether the record may name this id for the topic: one record names one id per topic.
+func (a *application) names(t *topic, id TopicID) bool {
+	if t.namedAt != a.rec.Offset {
+		t.namedAt, t.named = a.rec.Offset, id
+	}
+	if t.named.IsZero() {
+		t.named = id
+	}
+	return id.Same(t.named)
+}
+
+// replacedID tells whether id is one that another has replaced.
+func (s *slot) replacedID(id TopicID) bool {
+	return len(s.replaced) > 0 && !id.IsZero() && slices.Contains(s.replaced, id)
+}
+
+// setProgress sets progress and topic id. Another id than the known one replaces it: the topic was recreated.
+func (w *World) setProgress(s *slot, id TopicID, next int64) {
+	known := s.next != NoProgress
+	if !known || id != s.topicID && !id.IsZero() {
+		if known && !s.topicID.IsZero() {
+			old := s.replaced[max(0, len(s.replaced)+1-MaxReplaced):]
+			s.replaced = append(slices.Clone(old), s.topicID)
+		}
+		s.topicID = id
+		s.sumTopicID()
+	}
+	s.next = next
+	w.sumProgress(s)
+}

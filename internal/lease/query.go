@@ -1,0 +1,154 @@
+package lease
+
+import "iter"
+
+// Last is the offset of the group's newest record applied; -1: none.
+func (w *World) Last() int64 { return w.last }
+
+// TokenBase is what every token of the group starts from; 0: not set yet.
+func (w *World) TokenBase() int64 { return w.tokenBase }
+
+// TopicID is that of the coordination topic, as given to NewWorld.
+func (w *World) TopicID() TopicID { return w.topicID }
+
+// WireVersion is the highest version that everybody joined can read (at least 2).
+func (w *World) WireVersion() uint8 {
+	for v, n := range w.versions {
+		if n > 0 {
+			return max(uint8(v), WireVersion)
+		}
+	}
+	return WireVersion
+}
+
+// Instance finds an instance, ended ones too while they are remembered; nil: unknown.
+func (w *World) Instance(id InstanceID) *Instance {
+	if in := w.instances[id]; in != nil {
+		return &in.Instance
+	}
+	return nil
+}
+
+// Instances yields those that have not ended (alive and parked), in the order of FirstJoin.
+func (w *World) Instances() iter.Seq[*Instance] {
+	return func(yield func(*Instance) bool) {
+		for _, in := range w.present {
+			if !yield(&in.Instance) {
+				return
+			}
+		}
+	}
+}
+
+// Lease finds the lease on exactly this key.
+func (w *World) Lease(k Key) (Lease, bool) {
+	if s := w.topics[k.Topic].find(k.Partition); s != nil && s.owner != nil {
+		return s.lease(), true
+	}
+	return Lease{}, false
+}
+
+// Owner finds the lease that covers a partition: its own or its topic's.
+func (w *World) Owner(topic string, partition int32) (Key, Lease, bool) {
+	if s := w.topics[topic].cover(partition); s != nil {
+		return s.key(), s.lease(), true
+	}
+	return Key{}, Lease{}, false
+}
+
+// Conflict finds a lease on k or on a key that conflicts with it: of several the lowest partition's.
+func (w *World) Conflict(k Key) (Key, Lease, bool) {
+	if in := w.topics[k.Topic].inTheWay(k.Partition); len(in) > 0 {
+		return in[0].key(), in[0].lease(), true
+	}
+	return Key{}, Lease{}, false
+}
+
+// Leases yields every lease, in the order of topic and partition.
+func (w *World) Leases() iter.Seq2[Key, Lease] {
+	return func(yield func(Key, Lease) bool) {
+		for _, t := range w.orderedTopics() {
+			for _, s := range t.leased.ordered() {
+				if !yield(s.key(), s.lease()) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// HeldBy yields the leases of one instance, in the order of topic and partition, without walking those of others.
+func (w *World) HeldBy(id InstanceID) iter.Seq2[Key, Lease] {
+	return func(yield func(Key, Lease) bool) {
+		in := w.instances[id]
+		if in == nil {
+			return
+		}
+		for _, s := range in.held.ordered() {
+			if !yield(s.key(), s.lease()) {
+				return
+			}
+		}
+	}
+}
+
+// HeldCount is how many leases an instance has.
+func (w *World) HeldCount(id InstanceID) int {
+	if in := w.instances[id]; in != nil {
+		return len(in.held.slots)
+	}
+	return 0
+}
+
+// Partitions is the world's partition count of a topic: the largest that an alive instance's newest Join states.
+func (w *World) Partitions(topic string) int32 { return w.topics[topic].partitions() }
+
+// Progress finds what is known of a partition.
+func (w *World) Progress(topic string, partition int32) (Progress, bool) {
+	t := w.topics[topic]
+	if t == nil || t.slots[partition] == nil {
+		return Progress{}, false
+	}
+	return t.slots[partition].progress(), true
+}
+
+func (s *slot) progress() Progress {
+	p := Progress{TopicID: s.topicID, Next: s.next, Replaced: s.replaced, Client: s.client, Epoch: s.epoch}
+	if whole := s.topic.whole; whole != nil && whole.epoch > p.Epoch {
+		p.Client, p.Epoch = whole.client, whole.epoch
+	}
+	return p
+}
+
+// AllProgress yields every partition of which something is known, in the order of topic and partition.
+func (w *World) AllProgress() iter.Seq2[Key, Progress] {
+	return func(yield func(Key, Progress) bool) {
+		for _, t := range w.orderedTopics() {
+			for _, s := range t.ordered() {
+				if !yield(s.key(), s.progress()) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Unfit tells whether (instance, key) is marked.
+func (w *World) Unfit(id InstanceID, k Key) bool {
+	s := w.topics[k.Topic].find(k.Partition)
+	if s == nil {
+		return false
+	}
+	for _, in := range s.marks {
+		if in.ID == id {
+			return true
+		}
+	}
+	return false
+}
+
+// HasMark tells whether anybody is marked unfit for the key.
+func (w *World) HasMark(k Key) bool {
+	s := w.topics[k.Topic].find(k.Partition)
+	return s != nil && len(s.marks) > 0
+}

@@ -39,10 +39,11 @@ type application struct {
 
 // event appends an event with what all have; the caller sets the rest. The pointer is valid until the next one.
 func (a *application) event(kind EventKind, instance InstanceID) *Event {
-	a.events = append(a.events, Event{
-		Kind: kind, Offset: a.rec.Offset, Seq: a.rec.Seq, Author: a.rec.Instance, Record: a.rec.Kind, Instance: instance,
-	})
-	return &a.events[len(a.events)-1]
+	a.events = append(a.events, Event{})
+	e := &a.events[len(a.events)-1]
+	e.Kind, e.Instance = kind, instance
+	e.Offset, e.Seq, e.Author, e.Record = a.rec.Offset, a.rec.Seq, a.rec.Instance, a.rec.Kind
+	return e
 }
 
 func (a *application) keyEvent(kind EventKind, instance InstanceID, k Key, epoch int64) *Event {

@@ -37,7 +37,7 @@ func (c *World) cloneInstances(from []*instance) []*instance {
 func (c *World) cloneTopic(from *topic) {
 	t := &topic{}
 	*t = *from
-	t.slots = make(map[int32]*slot, len(from.slots))
+	t.slots = index{}
 	t.stated = slices.Clone(from.stated)
 	t.leased.slots = nil
 	t.whole = nil
@@ -46,8 +46,8 @@ func (c *World) cloneTopic(from *topic) {
 	t.order = make([]*slot, len(from.order))
 	for i, s := range from.ordered() {
 		t.order[i] = &block[i]
-		t.slots[s.partition] = &block[i]
 		c.cloneSlot(t, &block[i], s)
+		t.slots.put(&block[i], i)
 	}
 	t.unsorted = false
 	if from.whole != nil {

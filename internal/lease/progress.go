@@ -14,16 +14,14 @@ func (a *application) heartbeat() {
 		t := a.w.topics[tp.Topic]
 		for n, p := range tp.Partitions {
 			epoch := tp.Epochs[n]
-			s := t.cover(p)
+			held := t.cover(p)
 			switch {
-			case p < 0:
-				a.skipped(Key{tp.Topic, p}, Malformed)
-			case s == nil || s.owner != a.author:
+			case held == nil || held.owner != a.author:
 				a.skipped(Key{tp.Topic, p}, NotHeld)
-			case s.epoch != epoch && !rule.Broken(rule.Epoch):
+			case held.epoch != epoch && !rule.Broken(rule.Epoch):
 				a.skipped(Key{tp.Topic, p}, OldEpoch)
 			default:
-				a.report(t, p, tp.TopicID, tp.Next[n], epoch)
+				a.report(held, p, tp.TopicID, tp.Next[n], epoch)
 			}
 		}
 	}
@@ -32,9 +30,12 @@ func (a *application) heartbeat() {
 	}
 }
 
-// report moves the progress of one partition that the author holds, itself or with its topic, up to next.
-func (a *application) report(t *topic, p int32, id TopicID, next, epoch int64) {
-	s := t.slots[p]
+// report moves the progress of partition p up to next. held is what the author holds: the partition, or its topic.
+func (a *application) report(held *slot, p int32, id TopicID, next, epoch int64) {
+	t, s := held.topic, held
+	if held.partition == WholeTopic {
+		s = t.slots.at(p)
+	}
 	switch reason := a.unreportable(t, s, p, id, next); {
 	case reason != NoReason:
 		a.skipped(Key{t.name, p}, reason)

@@ -105,11 +105,12 @@ func (w *World) Partitions(topic string) int32 { return w.topics[topic].partitio
 
 // Progress finds what is known of a partition.
 func (w *World) Progress(topic string, partition int32) (Progress, bool) {
-	t := w.topics[topic]
-	if t == nil || t.slots[partition] == nil {
-		return Progress{}, false
+	if t := w.topics[topic]; t != nil {
+		if s := t.slots.at(partition); s != nil {
+			return s.progress(), true
+		}
 	}
-	return t.slots[partition].progress(), true
+	return Progress{}, false
 }
 
 func (s *slot) progress() Progress {

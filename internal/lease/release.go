@@ -23,7 +23,7 @@ func (a *application) finalOffsets(s *slot, k *ReleasedKey) {
 			a.skipped(Key{s.topic.name, p}, Malformed)
 			continue
 		}
-		a.report(s.topic, p, k.TopicID, k.Next[i], k.Epoch)
+		a.report(s, p, k.TopicID, k.Next[i], k.Epoch)
 	}
 }
 

@@ -51,7 +51,7 @@ func (a *application) unseekable(t *topic) Reason {
 			}
 		}
 		for p := range t.partitions() {
-			if t.slots[p] == nil {
+			if t.slots.at(p) == nil {
 				missing++
 			}
 		}

@@ -10,9 +10,9 @@ import (
 type topic struct {
 	name     string
 	hash     uint64
-	whole    *slot           // of the whole topic; nil: nothing is known of it
-	slots    map[int32]*slot // of its partitions
-	order    []*slot         // the same, put in order when it is walked
+	whole    *slot   // of the whole topic; nil: nothing is known of it
+	slots    index   // of its partitions
+	order    []*slot // the same, put in order when it is walked
 	unsorted bool
 	leased   slotList // a whole topic alone, or partitions
 	stated   []stated // by rising count
@@ -29,7 +29,7 @@ func (w *World) topic(name string) *topic {
 	t := w.topics[name]
 	if t == nil {
 		name = strings.Clone(name)
-		t = &topic{name: name, hash: hashString(name), slots: map[int32]*slot{}, leased: slotList{which: ofTopic}, namedAt: -1}
+		t = &topic{name: name, hash: hashString(name), leased: slotList{which: ofTopic}, namedAt: -1}
 		w.topics[name] = t
 		w.topicOrder = nil
 	}
@@ -38,7 +38,7 @@ func (w *World) topic(name string) *topic {
 
 // prune forgets a topic of which nothing is known.
 func (w *World) prune(t *topic) {
-	if t.whole == nil && len(t.slots) == 0 && len(t.stated) == 0 {
+	if t.whole == nil && len(t.order) == 0 && len(t.stated) == 0 {
 		delete(w.topics, t.name)
 		w.topicOrder = nil
 	}
@@ -64,7 +64,7 @@ func (t *topic) find(partition int32) *slot {
 	case partition == WholeTopic:
 		return t.whole
 	default:
-		return t.slots[partition]
+		return t.slots.at(partition)
 	}
 }
 
@@ -76,7 +76,7 @@ func (t *topic) cover(partition int32) *slot {
 	if t.whole != nil && t.whole.owner != nil {
 		return t.whole
 	}
-	if s := t.slots[partition]; s != nil && s.owner != nil {
+	if s := t.slots.at(partition); s != nil && s.owner != nil {
 		return s
 	}
 	return nil
@@ -119,7 +119,7 @@ func (w *World) makeSlot(t *topic, partition int32) *slot {
 		t.whole = s
 		return s
 	}
-	t.slots[partition] = s
+	t.slots.put(s, len(t.order))
 	if n := len(t.order); n > 0 && t.order[n-1].partition > partition {
 		t.unsorted = true
 	}
@@ -134,7 +134,7 @@ func (w *World) dropSlot(s *slot) {
 	if s.partition == WholeTopic {
 		t.whole = nil
 	} else {
-		delete(t.slots, s.partition)
+		t.slots.drop(s.partition)
 		i := len(t.order) - 1
 		for t.order[i] != s {
 			i--

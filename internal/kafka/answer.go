@@ -1,0 +1,144 @@
+package kafka
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/kafka-marshal/marshal/internal/batch"
+)
+
+// FetchAnswer is one answer. Its Records live in one buffer, and so does what is decoded from batches that are not
+// compressed.
+type FetchAnswer struct {
+	Parts    []FetchedPart // one for each partition asked for, but for a throttled answer, which may be empty
+	Throttle time.Duration // the broker will not answer before; it is no error
+	Bytes    int
+
+	buf  []byte
+	conn *FetchConn
+}
+
+// FetchedPart is one partition of an answer.
+type FetchedPart struct {
+	Topic            string
+	Partition        int32
+	Err              error // see the errors of this package; nil: fine
+	HighWatermark    int64
+	LastStable       int64
+	LogStart         int64
+	Records          []byte
+	Aborted          []batch.Aborted
+	Diverging        bool  // the log was truncated below our offset
+	PreferredReplica int32 // -1: none
+	Leader           int32 // where the broker that refused thinks the leader is; -1: it does not say
+	LeaderEpoch      int32
+}
+
+// Recycle gives the answer's buffer back for the next one. Only for who has kept nothing that points into it: no
+// Records, and no key or value of a batch that was not compressed. The answer must not be used any more.
+func (a *FetchAnswer) Recycle() {
+	if a.conn != nil {
+		f := a.conn
+		a.conn = nil
+		f.spare.Store(a)
+	}
+}
+
+// buffer gives an answer whose buffer has size bytes. A spare one is taken unless it is so large that a small answer
+// would keep much memory alive.
+func (f *FetchConn) buffer(size int) *FetchAnswer {
+	if a := f.spare.Swap(nil); a != nil && cap(a.buf) >= size && cap(a.buf) <= 4*size+maxWaste {
+		clear(a.Parts)
+		*a = FetchAnswer{Parts: a.Parts[:0], buf: a.buf[:size], conn: f}
+		return a
+	}
+	return &FetchAnswer{buf: make([]byte, size), conn: f}
+}
+
+const maxWaste = 4 << 10
+
+// fillAnswer says in our words what the decoded answer says.
+func (f *FetchConn) fillAnswer(a *FetchAnswer) {
+	r := &f.resp
+	a.Throttle, a.Bytes = time.Duration(r.ThrottleMillis)*time.Millisecond, len(a.buf)
+	for _, b := range r.Brokers {
+		f.c.endpoint(b.NodeID, b.Host, b.Port)
+	}
+	if err := brokerError(r.ErrorCode, nil); err != nil {
+		for i := range f.asked {
+			a.Parts = append(a.Parts, f.failed(i, err))
+		}
+		return
+	}
+	found := make([]bool, len(f.asked))
+	at, n := 0, 0
+	for i := range r.Topics {
+		t := &r.Topics[i]
+		for j := range t.Partitions {
+			p := &t.Partitions[j]
+			if at = f.find(t, p.Partition, at); at < 0 {
+				at = 0
+				continue
+			}
+			if !found[at] {
+				found[at] = true
+				n++
+				a.Parts = append(a.Parts, f.part(&f.asked[at], p))
+			}
+			at++
+		}
+	}
+	if n == len(found) || n == 0 && a.Throttle > 0 {
+		return
+	}
+	for i, ok := range found {
+		if !ok {
+			a.Parts = append(a.Parts, f.failed(i, ErrIncomplete))
+		}
+	}
+}
+
+// find tells which partition asked for this is, from is where to look first: answers come in the order of the questions.
+func (f *FetchConn) find(t *kmsg.FetchResponseTopic, partition int32, from int) int {
+	for k := range f.asked {
+		i := from + k
+		if i >= len(f.asked) {
+			i -= len(f.asked)
+		}
+		p := &f.asked[i]
+		if p.Partition == partition && (f.sent.Version >= byID && p.TopicID == t.TopicID || f.sent.Version < byID && p.Topic == t.Topic) {
+			return i
+		}
+	}
+	return -1
+}
+
+func (f *FetchConn) failed(i int, err error) FetchedPart {
+	p := &f.asked[i]
+	return FetchedPart{
+		Topic: p.Topic, Partition: p.Partition, HighWatermark: -1, LastStable: -1, LogStart: -1, PreferredReplica: -1, Leader: -1, LeaderEpoch: -1,
+		Err: fmt.Errorf("fetch %s/%d at %d: %w", p.Topic, p.Partition, p.Offset, err),
+	}
+}
+
+func (f *FetchConn) part(q *FetchPart, p *kmsg.FetchResponseTopicPartition) FetchedPart {
+	part := FetchedPart{
+		Topic: q.Topic, Partition: q.Partition,
+		HighWatermark: p.HighWatermark, LastStable: p.LastStableOffset, LogStart: p.LogStartOffset,
+		Records: p.RecordBatches, Diverging: p.DivergingEpoch.Epoch >= 0, PreferredReplica: p.PreferredReadReplica,
+		Leader: p.CurrentLeader.LeaderID, LeaderEpoch: p.CurrentLeader.LeaderEpoch,
+	}
+	if err := brokerError(p.ErrorCode, nil); err != nil {
+		part.Err = fmt.Errorf("fetch %s/%d at %d: %w", q.Topic, q.Partition, q.Offset, err)
+		f.c.hint(q.Topic, q.Partition, part.Leader, part.LeaderEpoch)
+	}
+	if len(p.AbortedTransactions) > 0 {
+		part.Aborted = make([]batch.Aborted, len(p.AbortedTransactions))
+		for i, t := range p.AbortedTransactions {
+			part.Aborted[i] = batch.Aborted{ProducerID: t.ProducerID, FirstOffset: t.FirstOffset}
+		}
+	}
+	return part
+}

@@ -1,0 +1,299 @@
+package kafka
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/IBM/sarama"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Opening a connection. sarama does it, with the user's SASL and through our dialer, on a goroutine of its own; that one
+// is awaited, cannot be abandoned while it talks, and so is told to end by closing what it talks through. When it is
+// done nothing of sarama reads or writes the connection any more, and our own frames go over it.
+
+// opening is a connection on its way.
+type opening struct {
+	addr   string
+	d      *dialer
+	broker *sarama.Broker
+	ctx    context.Context
+	cancel context.CancelFunc
+}
+
+// begin starts to open addr. ready gets the opening once, when the peer has said something or nothing will come of it.
+func (c *Client) begin(ctx context.Context, addr string, ready chan<- *opening) *opening {
+	o := &opening{addr: addr, d: c.set.dialer(), broker: sarama.NewBroker(addr)}
+	o.ctx, o.cancel = context.WithTimeout(ctx, openLimit)
+	o.d.ctx = o.ctx
+	o.d.ready = sync.OnceFunc(func() { ready <- o })
+	if err := o.broker.Open(c.set.config(o.d)); err != nil {
+		o.d.fail(err)
+	}
+	return o
+}
+
+// finish waits for the end of the opening. Only what ready gave may be finished.
+func (c *Client) finish(o *opening) (*conn, error) {
+	defer o.cancel()
+	if err := o.d.failed(); err != nil {
+		return nil, openError(o.addr, "", err)
+	}
+	stop := context.AfterFunc(o.ctx, o.d.close)
+	ok, err := o.broker.Connected()
+	if !ok && err == nil {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		stop()
+		o.d.close()
+		_ = o.broker.Close()
+		return nil, openError(o.addr, o.d.hint(err), err)
+	}
+	n := &conn{
+		addr: o.addr, nc: o.d.nc, raw: o.d.raw, broker: o.broker, forget: c.forget,
+		form: kmsg.NewRequestFormatter(kmsg.FormatterClientID(c.set.clientID)),
+		sasl: c.set.user.Net.SASL.Enable, recheck: c.recheck, checked: time.Now(),
+	}
+	if err := n.learnVersions(o.ctx); err != nil {
+		stop()
+		n.close()
+		return nil, err
+	}
+	if !stop() {
+		n.close()
+		return nil, openError(o.addr, "", context.Cause(o.ctx))
+	}
+	if !c.keep(n) {
+		n.close()
+		return nil, ErrClosed
+	}
+	return n, nil
+}
+
+// abandon ends an opening that is not wanted any more.
+func (o *opening) abandon() {
+	o.cancel()
+	if o.d.close(); o.d.dialled() {
+		_ = o.broker.Close() // waits for sarama's goroutines, which end as their connection is closed
+	}
+}
+
+// open opens one connection, once.
+func (c *Client) open(ctx context.Context, addr string) (*conn, error) {
+	ready := make(chan *opening, 1)
+	o := c.begin(ctx, addr, ready)
+	select {
+	case <-ready:
+		return c.finish(o)
+	case <-o.ctx.Done():
+		err := o.ctx.Err()
+		o.abandon()
+		return nil, openError(addr, "", err)
+	}
+}
+
+// race opens the first of addrs that answers. Each gets a head start over the next, which falls away when it fails.
+func (c *Client) race(ctx context.Context, addrs []string, tried *UnreachableError) (*conn, error) {
+	ready := make(chan *opening, len(addrs))
+	running := make([]*opening, 0, len(addrs))
+	defer func() {
+		for _, o := range running {
+			o.abandon()
+		}
+	}()
+	next := 0
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for next < len(addrs) || len(running) > 0 {
+		select {
+		case <-timer.C:
+			if next < len(addrs) {
+				running = append(running, c.begin(ctx, addrs[next], ready))
+				next++
+				timer.Reset(headStart)
+			}
+		case o := <-ready:
+			for i := range running {
+				if running[i] == o {
+					running = append(running[:i], running[i+1:]...)
+					break
+				}
+			}
+			n, err := c.finish(o)
+			if err == nil {
+				return n, nil
+			}
+			tried.add(o.addr, err)
+			timer.Reset(0)
+		case <-ctx.Done():
+			for _, o := range running {
+				tried.add(o.addr, errors.New("no answer yet"))
+			}
+			return nil, ctx.Err()
+		}
+	}
+	return nil, errNone
+}
+
+var errNone = errors.New("none of them answered")
+
+// dialer is what sarama dials with, for one connection.
+type dialer struct {
+	net   net.Dialer
+	proxy interface {
+		Dial(network, addr string) (net.Conn, error)
+	}
+	tls   *tls.Config // nil: none
+	ctx   context.Context
+	ready func()
+
+	mu     sync.Mutex
+	raw    net.Conn // what was dialled
+	nc     net.Conn // with TLS over it, if wanted
+	closed bool
+	err    error
+	head   []byte // the first bytes that the peer sent
+}
+
+// Dial connects, within ctx.
+func (d *dialer) Dial(network, addr string) (net.Conn, error) {
+	nc, err := d.dial(network, addr)
+	if err != nil {
+		d.fail(err)
+		return nil, err
+	}
+	return &heard{Conn: nc, d: d}, nil
+}
+
+func (d *dialer) dial(network, addr string) (net.Conn, error) {
+	raw, err := d.connect(network, addr)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.hold(raw); err != nil {
+		_ = raw.Close()
+		return nil, err
+	}
+	nc := raw
+	if d.tls != nil {
+		cfg := d.tls
+		if cfg.ServerName == "" {
+			cfg = cfg.Clone()
+			cfg.ServerName, _, _ = net.SplitHostPort(addr)
+		}
+		ctx, cancel := context.WithTimeout(d.ctx, ioLimit)
+		defer cancel()
+		t := tls.Client(raw, cfg)
+		if err := t.HandshakeContext(ctx); err != nil {
+			_ = raw.Close()
+			return nil, err
+		}
+		nc = t
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.nc = nc
+	return nc, nil
+}
+
+func (d *dialer) connect(network, addr string) (net.Conn, error) {
+	switch p := d.proxy.(type) {
+	case nil:
+		return d.net.DialContext(d.ctx, network, addr)
+	case interface {
+		DialContext(ctx context.Context, network, addr string) (net.Conn, error)
+	}:
+		ctx, cancel := context.WithTimeout(d.ctx, dialLimit)
+		defer cancel()
+		return p.DialContext(ctx, network, addr)
+	default:
+		return p.Dial(network, addr)
+	}
+}
+
+// hold notes the connection, so that close reaches it; an error if close was first.
+func (d *dialer) hold(raw net.Conn) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return net.ErrClosed
+	}
+	d.raw = raw
+	return nil
+}
+
+// close ends whatever is going on over the connection, or will be.
+func (d *dialer) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
+	if d.raw != nil {
+		_ = d.raw.Close()
+	}
+}
+
+func (d *dialer) fail(err error) {
+	d.mu.Lock()
+	d.err = err
+	d.mu.Unlock()
+	d.ready()
+}
+
+func (d *dialer) failed() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.err
+}
+
+func (d *dialer) dialled() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.raw != nil
+}
+
+// hint guesses from the first bytes of the peer, or from their absence, what its user may have mixed up.
+func (d *dialer) hint(err error) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch h := string(d.head); {
+	case h == "HTTP":
+		return "this port speaks HTTP, not Kafka"
+	case len(h) > 1 && h[0] == 0x15 && h[1] == 3:
+		return "this port wants TLS"
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+		return "the broker hung up: check TLS, SASL and the credentials"
+	}
+	return ""
+}
+
+// heard tells the dialer of the first bytes that come.
+type heard struct {
+	net.Conn
+	d    *dialer
+	done bool
+}
+
+func (h *heard) Read(b []byte) (int, error) {
+	n, err := h.Conn.Read(b)
+	if !h.done {
+		h.done = true
+		h.d.mu.Lock()
+		h.d.head = append([]byte(nil), b[:min(n, 4)]...)
+		h.d.mu.Unlock()
+		h.d.ready()
+	}
+	return n, err
+}
+
+func tlsConfig(c *tls.Config) *tls.Config {
+	if c == nil {
+		return &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	return c
+}

@@ -1,0 +1,190 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// FetchSettings are what a fetch connection asks for.
+type FetchSettings struct {
+	MaxWait       time.Duration
+	MinBytes      int32
+	MaxBytes      int32 // of an answer
+	ReadCommitted bool
+	Rack          string // "": the RackID of the user's configuration
+}
+
+// FetchPart is one partition of a fetch.
+type FetchPart struct {
+	Topic       string
+	TopicID     [16]byte // zero: unknown, then the whole request goes by names
+	Partition   int32
+	Offset      int64
+	LeaderEpoch int32 // that we believe in; -1: unknown
+	LastEpoch   int32 // of the last batch read; -1: unknown
+	MaxBytes    int32
+}
+
+// FetchConn is one connection to one broker that does nothing but fetch. Send and Receive alternate freely: the next
+// Send may go out before the last answer is decoded. One goroutine at a time; Close from anywhere. After any error of
+// Send or Receive it is of no use any more: close it and open another.
+type FetchConn struct {
+	c      *Client
+	conn   *conn
+	set    FetchSettings
+	broker int32
+
+	asked   []FetchPart // what the answer that is due answers
+	sent    kmsg.FetchRequest
+	corr    int32
+	waiting bool // an answer is due
+	until   time.Time
+	resp    kmsg.FetchResponse
+	spare   atomic.Pointer[FetchAnswer] // a buffer that nothing points into
+}
+
+// OpenFetch opens one, with one try. When it fails, ask Topics who leads the partitions now.
+func (c *Client) OpenFetch(ctx context.Context, broker int32, s FetchSettings) (*FetchConn, error) {
+	ctx, done := c.bound(ctx)
+	defer done()
+	addr, ok := c.address(broker)
+	if !ok {
+		return nil, c.outcome(fmt.Errorf("open fetch connection to broker %d: %w", broker, ErrUnknownBroker))
+	}
+	n, err := c.open(ctx, addr)
+	if err != nil {
+		return nil, c.outcome(fmt.Errorf("open fetch connection to broker %d: %w", broker, err))
+	}
+	if s.Rack == "" {
+		s.Rack = c.set.rack
+	}
+	return &FetchConn{c: c, conn: n, set: s, broker: broker}, nil
+}
+
+// Broker is the broker at the other end.
+func (f *FetchConn) Broker() int32 { return f.broker }
+
+// byID is the first version of Fetch that names topics by their ids, byName the last that does by name.
+const (
+	byID   = 13
+	byName = 12
+)
+
+// Send writes a fetch request; wait is how long the broker may hold the answer back for want of data (0: answer at
+// once, negative: MaxWait of the settings). parts is not kept. The broker fills its answer in the order of parts.
+func (f *FetchConn) Send(parts []FetchPart, wait time.Duration) error {
+	if f.waiting {
+		return fmt.Errorf("fetch at %s: an answer is due", f.conn.addr)
+	}
+	if wait < 0 {
+		wait = f.set.MaxWait
+	}
+	f.asked = append(f.asked[:0], parts...)
+	req := &f.sent
+	f.request(req, wait)
+	top := int16(18)
+	for i := range parts {
+		if parts[i].TopicID == [16]byte{} {
+			top = byName
+		}
+	}
+	err := f.conn.pick(req, 4, top)
+	if err == nil {
+		err = f.conn.authenticate()
+	}
+	if err == nil {
+		f.corr, err = f.conn.send(req, time.Now().Add(ioLimit))
+	}
+	if err != nil {
+		return f.c.outcome(err)
+	}
+	f.waiting, f.until = true, time.Now().Add(wait+ioLimit)
+	return nil
+}
+
+func (f *FetchConn) request(req *kmsg.FetchRequest, wait time.Duration) {
+	topics := req.Topics[:0]
+	req.Default()
+	req.ReplicaID, req.SessionID, req.SessionEpoch = -1, 0, -1
+	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = int32(wait/time.Millisecond), f.set.MinBytes, f.set.MaxBytes
+	req.IsolationLevel = 0
+	if f.set.ReadCommitted {
+		req.IsolationLevel = 1
+	}
+	req.Rack = f.set.Rack
+	for i := range f.asked {
+		p := &f.asked[i]
+		at := topicAt(topics, p)
+		if at < 0 {
+			at = len(topics)
+			if at < cap(topics) {
+				topics = topics[:at+1] // its partitions are used again
+			} else {
+				topics = append(topics, kmsg.FetchRequestTopic{})
+			}
+			topics[at] = kmsg.FetchRequestTopic{Topic: p.Topic, TopicID: p.TopicID, Partitions: topics[at].Partitions[:0]}
+		}
+		fp := kmsg.NewFetchRequestTopicPartition()
+		fp.Partition, fp.FetchOffset, fp.PartitionMaxBytes = p.Partition, p.Offset, p.MaxBytes
+		fp.CurrentLeaderEpoch, fp.LastFetchedEpoch = p.LeaderEpoch, p.LastEpoch
+		topics[at].Partitions = append(topics[at].Partitions, fp)
+	}
+	req.Topics = topics
+}
+
+// topicAt finds the topic of p among topics, the newest first: mostly that is where it is.
+func topicAt(topics []kmsg.FetchRequestTopic, p *FetchPart) int {
+	for i := len(topics) - 1; i >= 0; i-- {
+		if topics[i].TopicID == p.TopicID && topics[i].Topic == p.Topic {
+			return i
+		}
+	}
+	return -1
+}
+
+// Receive reads the next answer. Its first byte must come within the wait of its request and 2 s, and then it must flow.
+// It blocks; Close ends it. An error is one of the connection; what the broker refused is in the parts.
+func (f *FetchConn) Receive() (*FetchAnswer, error) {
+	if !f.waiting {
+		return nil, fmt.Errorf("fetch at %s: no answer is due", f.conn.addr)
+	}
+	f.waiting = false
+	a, err := f.receive()
+	if err != nil {
+		return nil, f.c.outcome(f.conn.broke("Fetch", err))
+	}
+	return a, nil
+}
+
+func (f *FetchConn) receive() (*FetchAnswer, error) {
+	size, err := f.conn.size(f.until)
+	if err != nil {
+		return nil, err
+	}
+	if size > 2*int64(f.set.MaxBytes)+maxBatch {
+		return nil, fmt.Errorf("%w: an answer of %d bytes to a fetch of %d", ErrCorrupt, size, f.set.MaxBytes)
+	}
+	a := f.buffer(int(size))
+	if err := f.conn.flow(a.buf); err != nil {
+		return nil, err
+	}
+	f.resp.SetVersion(f.sent.Version)
+	if err := f.conn.decode(a.buf, f.corr, &f.resp); err != nil {
+		return nil, err
+	}
+	f.fillAnswer(a)
+	return a, nil
+}
+
+// maxBatch is how much an answer may be larger than asked for: one batch is given whole, whatever its size.
+const maxBatch = 64 << 20
+
+// Close closes the connection.
+func (f *FetchConn) Close() error {
+	f.conn.close()
+	return nil
+}

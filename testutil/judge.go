@@ -161,7 +161,7 @@ func (j *judge) rising(p Place, c *claim) {
 // pair checks two claims against each other; x has the smaller token.
 func (j *judge) pair(p Place, x, y *claim) {
 	switch {
-	case between2(x, y), between2(y, x):
+	case inTurn(x, y), inTurn(y, x):
 		j.v.Overlaps++
 		j.find("overlap", p, "%s (token %d) and %s (token %d) were handed messages in turn",
 			x.by.Process, x.token, y.by.Process, y.token)
@@ -171,8 +171,8 @@ func (j *judge) pair(p Place, x, y *claim) {
 	}
 }
 
-// between2 tells whether a hand-out of y lies between two of x.
-func between2(x, y *claim) bool {
+// inTurn tells whether a hand-out of y surely lies between two of x.
+func inTurn(x, y *claim) bool {
 	return slices.ContainsFunc(y.handouts, func(h Handout) bool { return h.Before > x.first && h.After < x.lastCall })
 }
 
@@ -187,7 +187,10 @@ func (j *judge) repeats(p Place, before []*claim, y *claim) {
 	for i := len(before) - 1; i >= 0 && len(rest) > 0; i-- {
 		x := before[i]
 		again := rest.and(x.offsets)
-		rest = rest.without(x.offsets)
+		if len(again) == 0 {
+			continue
+		}
+		rest = rest.without(again)
 		cause, at := j.cause(x, y)
 		known := again.and(j.finishedBy(p, x.by, at))
 		if cause == "" {

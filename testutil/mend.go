@@ -139,7 +139,7 @@ func (m *mender) alterConfigs(kr kmsg.Request) {
 	for _, e := range r.Resources {
 		for _, c := range e.Configs {
 			if e.ResourceType == kmsg.ConfigResourceTypeTopic && c.Value != nil && checkConfig(c.Name, *c.Value) != nil {
-				m.refuse(r, kfake.Fault{Topic: e.ResourceName}, kerr.InvalidConfig)
+				m.refuse(r, kfake.Fault{Resource: e.ResourceName}, kerr.InvalidConfig)
 				break
 			}
 		}
@@ -152,7 +152,7 @@ func (m *mender) incrementalAlterConfigs(kr kmsg.Request) {
 		for _, c := range e.Configs {
 			set := c.Op == kmsg.IncrementalAlterConfigOpSet && c.Value != nil
 			if e.ResourceType == kmsg.ConfigResourceTypeTopic && set && checkConfig(c.Name, *c.Value) != nil {
-				m.refuse(r, kfake.Fault{Topic: e.ResourceName}, kerr.InvalidConfig)
+				m.refuse(r, kfake.Fault{Resource: e.ResourceName}, kerr.InvalidConfig)
 				break
 			}
 		}

@@ -1,14 +1,13 @@
 package testutil
 
 import (
+	"context"
 	"crypto/tls"
 	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
 	"time"
-
-	"context"
 
 	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -23,9 +22,10 @@ const patience = 30 * time.Second
 
 // wire is one connection to a broker, for one request at a time.
 type wire struct {
-	conn net.Conn
-	corr int32
-	buf  []byte
+	conn   net.Conn
+	client string
+	corr   int32
+	buf    []byte
 }
 
 // ask sends a request to a broker and reads the answer.
@@ -57,6 +57,11 @@ func (c *Cluster) take(addr string) (*wire, error) {
 	}
 	c.mu.Unlock()
 
+	return c.connect(addr, harness)
+}
+
+// connect opens a connection and logs in where that is wanted.
+func (c *Cluster) connect(addr, client string) (*wire, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	conn, err := c.DialContext(ctx, "tcp", addr)
@@ -66,7 +71,7 @@ func (c *Cluster) take(addr string) (*wire, error) {
 	if c.tls != nil {
 		conn = tls.Client(conn, c.ClientTLS())
 	}
-	w := &wire{conn: conn}
+	w := &wire{conn: conn, client: client}
 	if c.own.name != "" {
 		if err := w.login(c.own); err != nil {
 			conn.Close()
@@ -107,7 +112,7 @@ func (w *wire) ask(r kmsg.Request) (kmsg.Response, error) {
 		return nil, err
 	}
 	w.corr++
-	w.buf = kmsg.NewRequestFormatter(kmsg.FormatterClientID(harness)).AppendRequest(w.buf[:0], r, w.corr)
+	w.buf = kmsg.NewRequestFormatter(kmsg.FormatterClientID(w.client)).AppendRequest(w.buf[:0], r, w.corr)
 	if _, err := w.conn.Write(w.buf); err != nil {
 		return nil, err
 	}

@@ -1,8 +1,18 @@
 // Package member is one instance's mind as a step machine (PROTOCOL.md §6). It sees no clock, no socket and no lock:
 // time comes in as Now, what happened as events, and what is to be done goes out as Output.
+//
+// Every call does three things: it takes its input into the state, it lets settle do whatever that state and the time
+// call for, and it says in Output.Wake when the time alone will call for more. Each activity has a due function that
+// tells when it is to happen; settle acts on it and Wake is the smallest of them, so that the two cannot disagree.
+//
+// What became of a record of our own is known when it, or a later one, is read back (trust.go). So nothing is a
+// reply and nothing has a timeout: a wish stays in the state, beside the seq of the record that is to fulfil it, until
+// the world agrees.
 package member
 
 import (
+	"cmp"
+	"math"
 	"time"
 
 	"github.com/kafka-marshal/marshal/internal/history"
@@ -14,16 +24,20 @@ import (
 // origin; goes on while the machine is suspended; read on ticks only, elsewhere zero and then not looked at).
 type Now struct{ Mono, Wall, Boot time.Duration }
 
+// Never is the Wake of a member that has nothing more to do.
+const Never = time.Duration(math.MaxInt64)
+
 // Config is what a member is made with.
 type Config struct {
 	Instance        lease.InstanceID
 	Client, Host    string
-	TTL, Heartbeat  time.Duration // the own settings; what counts is derived from the world (§1, §6)
-	CommitInterval  time.Duration // positions that moved go out within it
-	RestartGrace    time.Duration
-	Seed            uint64 // of the jitter
-	LargestSeen     int64  // largest timestamp seen in the shard, Unix ms, for the token base
-	MaxReleaseBytes int    // reserved: 512 KiB when 0
+	Group           string        // the group's name: who announces a snapshot follows from it
+	TTL, Heartbeat  time.Duration // the own settings; what counts is derived from the world (§1, §6). Default to 10 s, 2 s
+	CommitInterval  time.Duration // positions that moved go out within it. Defaults to 1 s
+	RestartGrace    time.Duration // display only: what a Leave with keep asks for is said by its caller
+	Seed            uint64        // of the jitter
+	LargestSeen     int64         // largest timestamp seen in the shard, Unix ms, for the token base
+	MaxReleaseBytes int           // a record larger than this is split. Defaults to 512 KiB
 }
 
 // Shared is what the members of one group in one process have in common. The caller holds the group's lock.
@@ -32,11 +46,56 @@ type Shared struct {
 	Planner *policy.Planner
 }
 
-// Member is one instance's mind.
-type Member struct{}
+// stage is how far the instance has come.
+type stage uint8
 
-// New makes a member whose first output is its Join.
-func New(cfg Config, s *Shared, now Now) *Member { panic("todo") }
+const (
+	joining stage = iota // its Join is not read back yet
+	member               // it is in the world
+	over                 // it has ended, or left
+)
+
+// Member is one instance's mind.
+type Member struct {
+	cfg Config
+	s   *Shared
+
+	stage stage
+	now   time.Duration // Mono of the newest call
+	tick  Now           // the newest reading of all three clocks, to know the boot clock between ticks
+	rng   uint64
+	pace  time.Duration // the heartbeat interval as computed from the world
+	out   Output        // of the call that is being worked on
+
+	own     own     // what we wrote and have not read back, and the trust that follows from what we have
+	beat    beat    // when and what to heartbeat
+	join    join    // what our Join says, and what it should say
+	watch   watch   // the other instances, and for how long they were silent
+	probe   probe   // is the namesake that was there before us alive?
+	claims  claims  // what we run
+	take    take    // free keys, and what we asked for
+	seeks   []seek  // Seeks that are not read back
+	leaving leaving // the wish to end
+}
+
+// New makes a member whose first output, of whatever call comes first, is its Join.
+func New(cfg Config, s *Shared, now Now) *Member {
+	cfg.TTL = cmp.Or(max(cfg.TTL, 0), 10*time.Second)
+	cfg.TTL = min(max(cfg.TTL, lease.MinTTL), lease.MaxTTL)
+	cfg.Heartbeat = cmp.Or(max(cfg.Heartbeat, 0), 2*time.Second)
+	cfg.CommitInterval = cmp.Or(max(cfg.CommitInterval, 0), time.Second)
+	cfg.MaxReleaseBytes = cmp.Or(max(cfg.MaxReleaseBytes, 0), 512<<10)
+	m := &Member{cfg: cfg, s: s, now: now.Mono, rng: cfg.Seed}
+	m.own.bound = cfg.MaxReleaseBytes
+	m.beat.init()
+	m.watch.init()
+	m.claims.init()
+	m.take.init()
+	m.clocks(now)
+	m.meet(now)
+	s.Log.Own(cfg.Instance)
+	return m
+}
 
 // Wanted is what the instance's consumers want at the moment.
 type Wanted struct {
@@ -59,11 +118,12 @@ type Position struct {
 type ActionKind uint8
 
 // What a member tells its process to do with a claim. They are to be obeyed in order; gates are moved under the lock.
+// A key that only changes between read and unread is finished and started again, under the same epoch.
 const (
 	Start  ActionKind = iota + 1 // run the key with this epoch, from the world's progress
 	Drain                        // stop handing out; when nothing is in flight (or after DrainTimeout) call Drained
 	Stop                         // it is not ours any more, or not under this epoch: ErrClaimLost for what is in flight
-	Finish                       // it is released as we wanted (hand-over confirmed): forget it
+	Finish                       // it is released as we wanted (hand-over confirmed), or only kept from now on: forget it
 	Resume                       // a Drain came to nothing: hand out again, same epoch, from where it was
 )
 
@@ -82,9 +142,10 @@ type NoticeKind uint8
 // The notices.
 const (
 	ClientInUse   NoticeKind = iota + 1 // another living instance has our client id
-	UpgradeNeeded                       // a newer version is written in the group
+	UpgradeNeeded                       // a newer version is written in the group: comes with Ended, and joining again is no use
 	Deaf                                // what we wrote was acknowledged and is not read back
-	Rejoining                           // our instance has ended against our will
+	Rejoining                           // our instance has ended against our will; Other ended it
+	JoinRefused                         // our Join is too large for the log: what we want is not known to the others
 )
 
 // Notice is one of them.
@@ -93,7 +154,7 @@ type Notice struct {
 	Other lease.InstanceID
 }
 
-// Append is a record to append. ID counts this member's appends; Acked takes it.
+// Append is a record to append; Acked and Rejected take its seq.
 type Append struct {
 	Record lease.Record
 }
@@ -105,70 +166,125 @@ type Output struct {
 	Notices []Notice
 	Wake    time.Duration // Mono at which Tick is wanted; always set
 	Reopen  bool          // deaf: open the reading side anew
-	Ended   bool          // this instance is over: stop everything; make a new member unless Leaving
+	Ended   bool          // this instance is over, not by its own Leave: stop everything; make a new member unless it was leaving
 	Left    bool          // our Leave was read back: the wish of Leave is fulfilled
 }
 
 // Step takes the events of the records just applied (one batch). The world is as after all of them.
-func (m *Member) Step(events []lease.Event, now Now) Output { panic("todo") }
+func (m *Member) Step(events []lease.Event, now Now) Output {
+	if m.stage == over {
+		return m.done()
+	}
+	m.clocks(now)
+	now.Mono = m.now
+	m.read(events, now)
+	return m.settle(now)
+}
 
 // Tick takes the time.
-func (m *Member) Tick(now Now) Output { panic("todo") }
-
-// Want changes what is wanted.
-func (m *Member) Want(w Wanted, now Now) Output { panic("todo") }
+func (m *Member) Tick(now Now) Output {
+	if m.stage == over {
+		return m.done()
+	}
+	m.clocks(now)
+	m.claims.linger = false
+	return m.settle(now)
+}
 
 // Positions reports how far the application is; only what changed needs to be given.
-func (m *Member) Positions(ps []Position, load lease.Load, now Now) Output { panic("todo") }
+func (m *Member) Positions(ps []Position, load lease.Load, now Now) Output {
+	if m.stage == over {
+		return m.done()
+	}
+	m.clocks(now)
+	m.beat.load = load
+	for _, p := range ps {
+		m.report(p)
+	}
+	return m.settle(now)
+}
 
 // Flush asks for a heartbeat at once with all positions reported so far.
-func (m *Member) Flush(now Now) Output { panic("todo") }
-
-// Drained answers a Drain: nothing more is in flight, and these are the exact next offsets (one per partition known).
-func (m *Member) Drained(k lease.Key, epoch int64, topicID lease.TopicID, ps []Position, now Now) Output {
-	panic("todo")
+func (m *Member) Flush(now Now) Output {
+	if m.stage == over {
+		return m.done()
+	}
+	m.clocks(now)
+	m.beat.at = m.now
+	return m.settle(now)
 }
-
-// GiveUp asks to hand k to somebody fitter (StallTimeout): drain, then Release with unfit.
-func (m *Member) GiveUp(k lease.Key, epoch int64, now Now) Output { panic("todo") }
-
-// Seek sets the progress of a key that we hold, or of a free one. If epoch is NoEpoch it counts whatever the epoch is.
-func (m *Member) Seek(k lease.Key, topicID lease.TopicID, next, epoch int64, now Now) Output {
-	panic("todo")
-}
-
-// Leave ends the instance: everything is drained and handed over first, then Leave is written. keep parks it instead:
-// nothing is handed over, its keys stay leased for grace.
-func (m *Member) Leave(keep bool, grace time.Duration, now Now) Output { panic("todo") }
-
-// Abandon gives up what a Leave still waits for: writes Leave with what is known at once.
-func (m *Member) Abandon(now Now) Output { panic("todo") }
-
-// Acked says that the append of our record with this seq was acknowledged.
-func (m *Member) Acked(seq uint64, now Now) Output { panic("todo") }
-
-// Rejected says that our record with this seq was refused for good: too large (a heartbeat is followed by an empty one).
-func (m *Member) Rejected(seq uint64, now Now) Output { panic("todo") }
 
 // Instance is the member's id.
-func (m *Member) Instance() lease.InstanceID { panic("todo") }
+func (m *Member) Instance() lease.InstanceID { return m.cfg.Instance }
 
-// Trust is until when the instance may act on its leases: hand-out is allowed while now is before it on each clock
-// (Boot only where it was read). Zero: not at all.
-func (m *Member) Trust() Now { panic("todo") }
+// clocks notes the time. Callers read the clock before they take the group's lock, so that it may step back a little
+// from one call to the next: the newest counts.
+func (m *Member) clocks(now Now) {
+	m.now = max(m.now, now.Mono)
+	if now.Boot != 0 {
+		m.tick = now
+	}
+}
 
-// HandsOut tells whether a message of k may be handed out now, and under which epoch: trust, the world's lease, no
-// Release on its way, not draining, not only kept.
-func (m *Member) HandsOut(k lease.Key, now Now) (epoch int64, ok bool) { panic("todo") }
+// settle does whatever the state and the time call for.
+func (m *Member) settle(now Now) Output {
+	now.Mono = m.now
+	switch m.stage {
+	case joining:
+		m.listen()
+		m.enter(now)
+	case member:
+		m.pace = m.interval()
+		m.listen()
+		m.judge()
+		m.reconcile(now)
+		m.depart(now)
+		m.takeOver(now)
+		m.evict(now)
+		m.pulse(now)
+	}
+	if m.stage == over {
+		return m.done()
+	}
+	m.out.Wake = m.wake()
+	return m.give()
+}
 
-// Running lists the keys that the member has started and not stopped or finished, for displays and tests.
-func (m *Member) Running() []lease.Key { panic("todo") }
+// wake is when the time alone will call for something.
+func (m *Member) wake() time.Duration {
+	if m.stage == joining {
+		return min(m.deafDue(), m.enterDue())
+	}
+	w := min(m.deafDue(), m.reconcileDue(), m.departDue(), m.takeOverDue(), m.evictDue(), m.pulseDue())
+	if m.claims.linger {
+		w = min(w, m.now)
+	}
+	return w
+}
 
-// LiveTime is the log-live time since we read the newest renewal of t (display and tests).
-func (m *Member) LiveTime(t lease.InstanceID) time.Duration { panic("todo") }
+func (m *Member) done() Output {
+	m.out.Wake = Never
+	return m.give()
+}
 
-// Clone makes an independent copy that works on s.
-func (m *Member) Clone(s *Shared) *Member { panic("todo") }
+func (m *Member) give() Output {
+	out := m.out
+	m.out = Output{}
+	return out
+}
 
-// AppendBinary appends a canonical form of the member's whole state (for the explorer).
-func (m *Member) AppendBinary(b []byte) []byte { panic("todo") }
+func (m *Member) act(a Action)        { m.out.Actions = append(m.out.Actions, a) }
+func (m *Member) notice(n Notice)     { m.out.Notices = append(m.out.Notices, n) }
+func (m *Member) world() *lease.World { return m.s.Log.World() }
+
+// self is our instance in the world; nil before our Join is read.
+func (m *Member) self() *lease.Instance { return m.world().Instance(m.cfg.Instance) }
+
+// random is splitmix64: the jitter must be the same in every run of one seed.
+func (m *Member) random() uint64 {
+	m.rng += 0x9e3779b97f4a7c15
+	z := m.rng
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}

@@ -1,0 +1,204 @@
+package member
+
+import (
+	"slices"
+
+	"github.com/kafka-marshal/marshal/internal/lease"
+	"github.com/kafka-marshal/marshal/internal/policy"
+)
+
+// minSeq is the seq that a successor must have reached: a crash loop never gets there.
+const minSeq = 3
+
+// awake tells whether an instance is another one, joined, and not past its ttl.
+func (m *Member) awake(id lease.InstanceID) bool {
+	p := m.watch.byID[id]
+	return p != nil && p.live()
+}
+
+// fit tells whether a successor has shown that it lives: seq >= 3, and renewed within two intervals of its own.
+func (m *Member) fit(id lease.InstanceID) bool {
+	p := m.watch.byID[id]
+	i := m.world().Instance(id)
+	return p != nil && i != nil && p.live() && i.Seq >= minSeq && p.silent < 2*p.ttl/5
+}
+
+// mayMove tells whether we may act on a move that balance wants: membership has been still for a while, or the move was
+// wanted for long; and the successor is fit.
+func (m *Member) mayMove(mv policy.Move) bool {
+	still := m.watch.moved + max(m.pace/4, 3*m.own.trip)
+	late := m.claims.since[mv.Key] + 4*m.pace
+	if t := min(still, late); m.now < t {
+		m.later(t)
+		return false
+	}
+	if !m.fit(mv.To) {
+		m.claims.waiting = true
+		return false
+	}
+	return true
+}
+
+// heir is who gets a key that we must give up: whom the plan names, unless it is silent; zero: nobody.
+func (m *Member) heir(k lease.Key, unfit bool) lease.InstanceID {
+	if mv, ok := m.claims.moves[k]; ok && !unfit && (mv.To.IsZero() || m.awake(mv.To)) {
+		return mv.To
+	}
+	return m.claims.plan.Successor(k, m.cfg.Instance, func(id lease.InstanceID) bool {
+		return !m.awake(id) || unfit && m.world().Unfit(id, k)
+	})
+}
+
+// drain stops handing a key out; what is in flight is waited for.
+func (m *Member) drain(k lease.Key, c *claim) {
+	c.phase = draining
+	m.claims.draining++
+	m.act(Action{Kind: Drain, Key: k, Epoch: c.epoch})
+}
+
+// undrain takes a claim back to where it was before its drain.
+func (m *Member) undrain(k lease.Key, c *claim) {
+	if c.phase == draining {
+		m.claims.draining--
+	}
+	c.phase, c.offsets = running, nil
+	delete(m.claims.ready, k)
+}
+
+// resume goes on with a key whose move is not wanted any more, or whose Release was void.
+func (m *Member) resume(k lease.Key, c *claim) {
+	m.undrain(k, c)
+	m.act(Action{Kind: Resume, Key: k, Epoch: c.epoch})
+}
+
+// Drained answers a Drain: nothing more is in flight, and these are the exact next offsets (one per partition known).
+func (m *Member) Drained(k lease.Key, epoch int64, topicID lease.TopicID, ps []Position, now Now) Output {
+	if m.stage == over {
+		return m.done()
+	}
+	m.clocks(now)
+	if c := m.claims.run[k]; c != nil && c.epoch == epoch && c.phase == draining {
+		c.phase, c.topicID, c.offsets = drained, topicID, slices.Clone(ps)
+		m.claims.draining--
+		m.claims.ready[k] = true
+		m.claims.unsent = true
+		m.claims.linger = m.claims.draining > 0
+		for _, p := range ps {
+			p.Epoch, p.TopicID = epoch, topicID
+			m.report(p) // so that they are in the log should the Release come to nothing
+		}
+	}
+	return m.settle(now)
+}
+
+// GiveUp asks to hand k to somebody fitter (StallTimeout): drain, then Release with unfit.
+func (m *Member) GiveUp(k lease.Key, epoch int64, now Now) Output {
+	if m.stage == over {
+		return m.done()
+	}
+	m.clocks(now)
+	if c := m.claims.run[k]; c != nil && c.epoch == epoch && !c.lost {
+		c.unfit = true
+		m.claims.stale = true
+	}
+	return m.settle(now)
+}
+
+// parcel is what one Release is about.
+type parcel struct {
+	to    lease.InstanceID
+	unfit bool
+}
+
+// release writes Releases for all that is drained: one for each successor.
+func (m *Member) release(now Now) {
+	c := &m.claims
+	c.unsent = false
+	if m.now < m.take.pause {
+		if len(c.ready) > 0 {
+			m.later(m.take.pause)
+		}
+		return
+	}
+	keys := make([]lease.Key, 0, len(c.ready))
+	for k := range c.ready {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, compareKeys)
+
+	var order []parcel
+	parcels := map[parcel][]lease.ReleasedKey{}
+	known := m.settled()
+	for _, k := range keys {
+		held := c.run[k]
+		m.attend(k, held.epoch)
+		if !c.ready[k] {
+			continue
+		}
+		if _, ok := c.wants(k); !known && (!ok || m.leaving.active) {
+			continue // first the Join that says that we do not want it
+		}
+		p := parcel{m.heir(k, held.unfit), held.unfit}
+		if _, ok := parcels[p]; !ok {
+			order = append(order, p)
+		}
+		parcels[p] = append(parcels[p], m.released(k, held))
+	}
+	for _, p := range order {
+		for _, part := range split(parcels[p], m.own.bound, sizeOf) {
+			seq := m.write(lease.Record{Kind: lease.KindRelease,
+				Release: lease.Release{Keys: part, Successor: p.to, Unfit: p.unfit}}, now)
+			for _, r := range part {
+				c.run[r.Key].release = seq
+				c.releasing[r.Key] = seq
+				delete(c.ready, r.Key)
+			}
+		}
+	}
+}
+
+// released gives a key with the next offsets that we know: the exact ones if it was drained.
+func (m *Member) released(k lease.Key, c *claim) lease.ReleasedKey {
+	r := lease.ReleasedKey{Key: k, Epoch: c.epoch, TopicID: c.topicID}
+	ps := c.offsets
+	if ps == nil {
+		for d, p := range m.beat.dirty {
+			if p.Epoch == c.epoch && m.claims.cover(d) == k {
+				ps = append(ps, p.Position)
+				r.TopicID = p.TopicID
+			}
+		}
+	}
+	ps = slices.Clone(ps)
+	slices.SortFunc(ps, func(a, b Position) int { return compareKeys(a.Key, b.Key) })
+	for _, p := range ps {
+		r.Partitions = append(r.Partitions, p.Key.Partition)
+		r.Next = append(r.Next, p.Next)
+	}
+	return r
+}
+
+// ruleReleases: a key whose Release was taken is finished with; one whose Release was void is looked at again.
+func (m *Member) ruleReleases(r ruling) {
+	for k, seq := range m.claims.releasing {
+		c := m.claims.run[k]
+		switch r.of(seq) {
+		case took:
+			c.released, c.release = true, 0
+			if c.unfit {
+				m.gaveUp(k)
+			}
+		case void:
+			c.release = 0
+			if c.lost {
+				delete(m.claims.run, k)
+			} else {
+				m.claims.ready[k] = true
+			}
+		default:
+			continue
+		}
+		delete(m.claims.releasing, k)
+		m.claims.stale = true
+	}
+}

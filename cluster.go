@@ -1,0 +1,202 @@
+package marshal
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/kafka-marshal/marshal/internal/kafka"
+	"github.com/kafka-marshal/marshal/internal/lease"
+)
+
+// KafkaCluster is one process's connection to a cluster and its coordination topic. It replays the shards of the groups
+// that its Marshalers are members of. Safe for concurrent use.
+type KafkaCluster struct {
+	name    string
+	set     settings
+	clock   clock
+	client  *kafka.Client
+	topicID lease.TopicID
+	report  *reporter
+
+	ctx    context.Context // ends with the cluster
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // every goroutine of the cluster and of what belongs to it
+
+	mu         sync.Mutex
+	shards     map[int32]*rationalizer
+	marshalers map[*Marshaler]struct{}
+	closing    bool
+	closed     chan struct{} // closed when Close has finished
+}
+
+// Dial is DialContext with a limit of 30 s.
+func Dial(name string, brokers []string, options ...Option) (*KafkaCluster, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), dialLimit)
+	defer cancel()
+	return DialContext(ctx, name, brokers, options...)
+}
+
+// DialContext connects to a cluster by its bootstrap addresses ("host:port") and makes or checks the coordination topic.
+// name appears in log lines and is the client.id of the connections. It blocks until that is done or ctx ends; an error
+// names what was tried, and leaves nothing behind.
+func DialContext(ctx context.Context, name string, brokers []string, options ...Option) (*KafkaCluster, error) {
+	set, err := newSettings(options)
+	if err != nil {
+		return nil, err
+	}
+	if len(brokers) == 0 {
+		return nil, errors.New("marshal: no broker address given")
+	}
+	if err := checkName("name", name); err != nil {
+		return nil, err
+	}
+	client, err := kafka.Dial(ctx, name, brokers, set.sarama)
+	if err != nil {
+		return nil, fmt.Errorf("marshal: %w", err)
+	}
+	c := &KafkaCluster{
+		name: name, set: set, clock: newClock(), client: client,
+		shards: map[int32]*rationalizer{}, marshalers: map[*Marshaler]struct{}{}, closed: make(chan struct{}),
+	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	topic, warnings, err := client.EnsureTopic(ctx, kafka.TopicSpec{
+		Name: set.topic, Partitions: shards, Retention: logRetention, MayCreate: set.makesTopic,
+	}, func(t kafka.Topic) error { return c.mayGrow(ctx, t) })
+	if err != nil {
+		c.cancel()
+		return nil, errors.Join(fmt.Errorf("marshal: coordination topic %s: %w", set.topic, err), client.Close())
+	}
+	c.topicID = topic.ID
+	c.report = newReporter(set.log.WithField("cluster", name))
+	c.wg.Go(func() { c.report.run(c.ctx) })
+	for _, w := range warnings {
+		c.report.warn(nil, w)
+	}
+	return c, nil
+}
+
+// shardOf is the shard of a group: a constant of the protocol.
+func shardOf(group string) int32 {
+	sum := sha256.Sum256([]byte(group))
+	return int32(binary.BigEndian.Uint64(sum[:8]) % shards)
+}
+
+// mayGrow refuses to grow a topic that the original Marshal is using: its processes end when the count changes.
+func (c *KafkaCluster) mayGrow(ctx context.Context, t kafka.Topic) error {
+	since := time.Now().Add(-time.Hour)
+	for p := range t.Partitions {
+		tl := newTail(c, int32(p))
+		found, err := tl.textSince(ctx, since)
+		tl.close()
+		if err != nil {
+			return fmt.Errorf("cannot tell whether the original marshal uses partition %d: %w", p, err)
+		}
+		if found {
+			return fmt.Errorf("it has %d partitions and holds records of the original marshal younger than an hour, whose processes end when "+
+				"the count changes; stop them for an hour first, or use another topic (WithTopic)", len(t.Partitions))
+		}
+	}
+	return nil
+}
+
+// NewMarshaler is NewMarshalerContext with a limit of 10 s.
+func (c *KafkaCluster) NewMarshaler(clientID, groupID string) (*Marshaler, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
+	defer cancel()
+	return c.NewMarshalerContext(ctx, clientID, groupID)
+}
+
+// NewMarshalerContext makes a member of a group. clientID names the process across its restarts (and must not be that of
+// another living process of the group); groupID is the group's name, which no other kind of consumer may use. It blocks until
+// the group's history has been replayed and the new member has been read back from the log, or ctx ends.
+func (c *KafkaCluster) NewMarshalerContext(ctx context.Context, clientID, groupID string) (*Marshaler, error) {
+	if err := errors.Join(checkName("client id", clientID), checkName("group id", groupID)); err != nil {
+		return nil, err
+	}
+	m := newMarshaler(c, clientID, groupID)
+	c.mu.Lock()
+	if c.closing {
+		c.mu.Unlock()
+		return nil, ErrTerminated
+	}
+	c.marshalers[m] = struct{}{}
+	r := c.rationalizer(shardOf(groupID))
+	c.mu.Unlock()
+	if err := m.begin(ctx, r); err != nil {
+		short, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		return nil, errors.Join(fmt.Errorf("marshal: joining group %s: %w", groupID, err), m.Close(short))
+	}
+	return m, nil
+}
+
+// rationalizer finds or starts that of a shard. Called with c.mu held.
+func (c *KafkaCluster) rationalizer(shard int32) *rationalizer {
+	r := c.shards[shard]
+	if r == nil {
+		r = newRationalizer(c, shard)
+		c.shards[shard] = r
+		c.wg.Go(func() { r.run(c.ctx) })
+	}
+	return r
+}
+
+func (c *KafkaCluster) forget(m *Marshaler) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.marshalers, m)
+}
+
+// Terminated tells whether Terminate or Close was called.
+func (c *KafkaCluster) Terminated() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closing
+}
+
+// Terminate is Close with a limit of 10 s; an error goes to the log.
+func (c *KafkaCluster) Terminate() {
+	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
+	defer cancel()
+	if err := c.Close(ctx); err != nil {
+		c.set.log.WithField("cluster", c.name).WithError(err).Warn("marshal: terminated without confirmation")
+	}
+}
+
+// Close ends every Marshaler (see Marshaler.Close) and then the connections. It returns when ctx ends at the latest, and
+// nothing is left running then; the error says what was not confirmed. A second call waits for the first and gives nil.
+func (c *KafkaCluster) Close(ctx context.Context) error {
+	c.mu.Lock()
+	if c.closing {
+		c.mu.Unlock()
+		select {
+		case <-c.closed:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	c.closing = true
+	members := make([]*Marshaler, 0, len(c.marshalers))
+	for m := range c.marshalers {
+		members = append(members, m)
+	}
+	c.mu.Unlock()
+
+	errs := make([]error, len(members)+1)
+	var wg sync.WaitGroup
+	for i, m := range members {
+		wg.Go(func() { errs[i] = m.Close(ctx) })
+	}
+	wg.Wait()
+	c.cancel()
+	errs[len(members)] = c.client.Close()
+	c.wg.Wait()
+	close(c.closed)
+	return errors.Join(errs...)
+}

@@ -1,0 +1,414 @@
+package marshal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/IBM/sarama"
+
+	"github.com/kafka-marshal/marshal/internal/kafka"
+	"github.com/kafka-marshal/marshal/internal/lease"
+	"github.com/kafka-marshal/marshal/internal/member"
+)
+
+// Consumer reads what its process claims of some topics. Safe for concurrent use.
+type Consumer struct {
+	*reading
+	m       *Marshaler
+	names   []string
+	options ConsumerOptions
+	fetcher *fetcher
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+	closed chan struct{} // closed when it is over
+
+	// guarded by the group's lock
+	phase     phase
+	claims    map[*claim]struct{}
+	kept      []lease.Key   // after Terminate(false)
+	keepUntil time.Duration // Mono
+	gone      chan struct{} // closed when the last claim has ended, once it is terminating
+
+	looks, starts chan struct{} // wake the watcher and the starter
+
+	knownMu sync.Mutex
+	known   map[string]kafka.Topic
+	first   map[string]int32 // partitions that were there when the group first ran; for StartLatest
+	broken  []*partition     // whose offset is out of range
+
+	committing chan struct{} // holds one token while offsets are committed to Kafka
+	finals     []finalOffset // of claims that were released; guarded by knownMu
+}
+
+// phase of a consumer's life.
+type phase int
+
+const (
+	consuming phase = iota
+	releasing       // terminating with release: its keys drain and are handed over
+	keeping         // terminated without: its keys stay leased, unread
+	over
+)
+
+// NewConsumer makes a consumer of the given topics: the group's partitions of them (or whole topics, with
+// ClaimEntireTopic) are shared out among all consumers of the group. A topic need not exist yet. It returns once the topics have been
+// asked for, within 10 s; claims follow as the group agrees on them.
+//
+// It gives ErrAlreadyConsuming for a topic that another Consumer of this Marshaler has, ErrTerminated after Terminate, and
+// what Validate finds.
+func (m *Marshaler) NewConsumer(topics []string, options ConsumerOptions) (*Consumer, error) {
+	if err := errors.Join(m.checkTopics(topics), options.Validate()); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(m.ctx, callLimit)
+	defer cancel()
+	c := &Consumer{
+		reading: newReading(m), m: m, names: slices.Clone(topics), options: options.withDefaults(), closed: make(chan struct{}),
+		claims: map[*claim]struct{}{}, gone: make(chan struct{}), looks: make(chan struct{}, 1), starts: make(chan struct{}, 1),
+		committing: make(chan struct{}, 1),
+	}
+	if c.options.StrictOrdering {
+		c.options.MaxInFlight = 1
+	}
+	known, err := m.c.client.Topics(ctx, topics...)
+	if err != nil {
+		return nil, fmt.Errorf("marshal: asking for topics: %w", err)
+	}
+	c.known = known
+	if c.first, err = c.firstCounts(ctx); err != nil {
+		return nil, err
+	}
+	c.ctx, c.cancel = context.WithCancel(m.ctx)
+	c.fetcher = newFetcher(c.ctx, c)
+	if err := c.enlist(); err != nil {
+		c.cancel()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (m *Marshaler) checkTopics(topics []string) error {
+	if len(topics) == 0 {
+		return errors.New("marshal: no topic given")
+	}
+	seen := map[string]bool{}
+	for _, t := range topics {
+		if err := checkTopicName(t); err != nil {
+			return fmt.Errorf("marshal: %w", err)
+		}
+		if t == m.c.set.topic {
+			return fmt.Errorf("marshal: %s is the coordination topic, it cannot be consumed", t)
+		}
+		if seen[t] {
+			return fmt.Errorf("marshal: topic %s is given twice", t)
+		}
+		seen[t] = true
+	}
+	return nil
+}
+
+// enlist makes the consumer one of the Marshaler's.
+func (c *Consumer) enlist() error {
+	m := c.m
+	m.mu.Lock()
+	closing := m.closing
+	m.mu.Unlock()
+	m.g.mu.Lock()
+	defer m.g.mu.Unlock()
+	if closing || m.leaving {
+		return ErrTerminated
+	}
+	for _, o := range m.consumers {
+		for _, t := range c.names {
+			switch {
+			case !slices.Contains(o.names, t):
+			case o.phase == consuming || o.phase == releasing:
+				return fmt.Errorf("%w: %s", ErrAlreadyConsuming, t)
+			case o.phase == keeping:
+				o.kept = slices.DeleteFunc(o.kept, func(k lease.Key) bool { return k.Topic == t })
+			}
+		}
+	}
+	m.consumers = append(m.consumers, c)
+	c.wg.Go(func() { c.watch(c.ctx) })
+	c.wg.Go(func() { c.starter(c.ctx) })
+	c.wg.Go(func() { c.committer(c.ctx) })
+	m.want()
+	wakeUp(m.kick)
+	return nil
+}
+
+// consumerOf finds who reads a topic. Called with the group's lock held.
+func (m *Marshaler) consumerOf(topic string) *Consumer {
+	for _, c := range m.consumers {
+		if c.phase == consuming && slices.Contains(c.names, topic) {
+			return c
+		}
+	}
+	return nil
+}
+
+// interest is what goes into the Join.
+func (c *Consumer) interest() lease.Interest {
+	c.knownMu.Lock()
+	defer c.knownMu.Unlock()
+	i := lease.Interest{
+		Whole: c.options.ClaimEntireTopic, Max: int32(c.options.MaximumClaims), Weight: int32(c.options.Weight), Greedy: c.options.GreedyClaims,
+	}
+	for _, name := range c.names {
+		i.Topics = append(i.Topics, lease.TopicInterest{Topic: name, Partitions: int32(len(c.known[name].Partitions))})
+	}
+	return i
+}
+
+func (c *Consumer) readsCommitted() bool { return c.options.IsolationLevel == sarama.ReadCommitted }
+
+func (c *Consumer) fetchSettings() kafka.FetchSettings {
+	return kafka.FetchSettings{
+		MaxWait: c.options.MaxWait, MinBytes: int32(c.options.MinBytes), MaxBytes: int32(c.options.MaxBytes), ReadCommitted: c.readsCommitted(),
+	}
+}
+
+// look has the topics asked for soon: something is not where it was.
+func (c *Consumer) look() { wakeUp(c.looks) }
+
+// watch asks for the topics each WatchInterval, and when something is not where it was.
+func (c *Consumer) watch(ctx context.Context) {
+	timer := time.NewTimer(c.options.WatchInterval)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-c.looks:
+		}
+		topics, err := c.m.c.client.Topics(ctx, c.names...)
+		if err != nil && ctx.Err() == nil {
+			c.m.c.report.lasting("watch "+c.m.groupID, c.m.fields(), "marshal: cannot ask for the topics: "+err.Error())
+		}
+		if err == nil {
+			c.learn(topics)
+		}
+		pause(ctx, c.options.RetryBackoffMin) // the most often that it asks
+		timer.Reset(c.options.WatchInterval)
+	}
+}
+
+// learn takes what the cluster says of the topics: they grow, vanish, come back, and move.
+func (c *Consumer) learn(topics map[string]kafka.Topic) {
+	changed := false
+	var recreated []string
+	c.knownMu.Lock()
+	for name, now := range topics {
+		if now.Err != nil && !errors.Is(now.Err, kafka.ErrUnknownTopic) {
+			continue // not an answer about the topic: what was known stays
+		}
+		was := c.known[name]
+		changed = changed || len(was.Partitions) != len(now.Partitions)
+		if was.ID != now.ID && was.ID != [16]byte{} && now.ID != [16]byte{} {
+			recreated = append(recreated, name)
+			c.first[name] = 0
+		}
+		if now.ID == [16]byte{} {
+			now.ID = was.ID // gone for now: whoever comes back under the name is compared with it
+		}
+		c.known[name] = now
+	}
+	c.knownMu.Unlock()
+	if changed || recreated != nil {
+		c.m.g.mu.Lock()
+		if c.phase == consuming {
+			c.m.want()
+		}
+		c.m.g.mu.Unlock()
+	}
+	for _, name := range recreated {
+		c.m.c.report.warn(c.m.fields(), "marshal: topic "+name+" was recreated; its partitions begin anew")
+		for _, cl := range c.running() {
+			if cl.key.Topic == name {
+				cl.restart(fmt.Errorf("%w: topic %s was recreated", ErrClaimLost, name))
+			}
+		}
+	}
+	wakeUp(c.starts)
+	c.fetcher.reassign()
+}
+
+// running lists the claims that have not ended.
+func (c *Consumer) running() []*claim {
+	c.m.g.mu.Lock()
+	defer c.m.g.mu.Unlock()
+	return slices.Collect(maps.Keys(c.claims))
+}
+
+// start begins a claim. Called with the group's lock held.
+func (c *Consumer) start(cl *claim) {
+	c.claims[cl] = struct{}{}
+	wakeUp(c.starts)
+}
+
+// ended forgets a claim. Called with the group's lock held.
+func (c *Consumer) ended(cl *claim) {
+	if _, ok := c.claims[cl]; !ok {
+		return
+	}
+	delete(c.claims, cl)
+	if errors.Is(cl.over, errReleased) {
+		c.finish(cl)
+	}
+	if len(c.claims) == 0 && c.phase == releasing {
+		close(c.gone)
+	}
+}
+
+// refetch has the fetcher look again. Called with the group's lock held.
+func (c *Consumer) refetch() { c.wakeReaders() }
+
+// reopen goes on with a claim whose drain came to nothing. Called with the group's lock held.
+func (c *Consumer) reopen(cl *claim) {
+	for _, p := range cl.partitions() {
+		c.ready(p)
+		c.fetcher.freed(p)
+	}
+}
+
+// positions collects the positions that moved, and the load.
+func (c *Consumer) positions(ps []member.Position, load *lease.Load) []member.Position {
+	for _, cl := range c.running() {
+		for _, p := range cl.partitions() {
+			if p.moved.Swap(false) {
+				ps = append(ps, p.report())
+			}
+			load.Lag += p.lag()
+			load.InFlight += int64(c.inFlight(p))
+		}
+	}
+	return ps
+}
+
+// Lag is how many offsets lie between the positions of what is held here and the ends of their logs as last seen. It never
+// blocks on the network. Offsets that no message will come for (markers, holes) are passed as soon as they are read.
+func (c *Consumer) Lag() int64 {
+	var n int64
+	for _, cl := range c.running() {
+		for _, p := range cl.partitions() {
+			n += p.lag()
+		}
+	}
+	return n
+}
+
+// Options gives the options with their defaults filled in.
+func (c *Consumer) Options() ConsumerOptions { return c.options }
+
+// Terminated tells whether Terminate or Close was called, here or above.
+func (c *Consumer) Terminated() bool {
+	c.m.g.mu.Lock()
+	defer c.m.g.mu.Unlock()
+	return c.phase != consuming
+}
+
+// Terminate ends the consumer within 10 s. With release it drains (ConsumeChannel is closed at once, commits of messages in
+// flight are waited for up to DrainTimeout), and hands each key to its planned successor. Without, it stops, and its keys stay
+// leased and unread for RestartGrace, for the next run of this client id. It gives true when the log has confirmed that.
+func (c *Consumer) Terminate(release bool) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
+	defer cancel()
+	if err := c.terminate(ctx, release); err != nil {
+		c.m.c.report.warn(c.m.fields(), "marshal: consumer terminated without confirmation: "+err.Error())
+		return false
+	}
+	return true
+}
+
+// Close is Terminate(true) with a context: it returns when ctx ends at the latest.
+func (c *Consumer) Close(ctx context.Context) error { return c.terminate(ctx, true) }
+
+func (c *Consumer) terminate(ctx context.Context, release bool) error {
+	m := c.m
+	m.g.mu.Lock()
+	if c.phase != consuming {
+		m.g.mu.Unlock()
+		select {
+		case <-c.closed:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	c.phase = releasing
+	if !release {
+		c.phase = keeping
+	}
+	if release {
+		if len(c.claims) == 0 {
+			close(c.gone)
+		}
+		m.want()
+	}
+	m.g.mu.Unlock()
+	c.stop()
+	wakeUp(m.kick)
+	var err error
+	if release {
+		err = c.release(ctx)
+	} else {
+		err = c.keep(ctx)
+	}
+	c.cancel()
+	c.wg.Wait()
+	m.g.mu.Lock()
+	for cl := range c.claims {
+		if release { // not confirmed: the leases end by themselves
+			delete(m.claims, cl.key)
+			cl.end(ErrTerminated)
+		}
+	}
+	if release {
+		c.phase = over
+		m.consumers = slices.DeleteFunc(m.consumers, func(o *Consumer) bool { return o == c })
+	}
+	m.g.mu.Unlock()
+	close(c.closed)
+	return err
+}
+
+// release waits until every claim has been handed over.
+func (c *Consumer) release(ctx context.Context) error {
+	var err error
+	select {
+	case <-c.gone:
+	case <-ctx.Done():
+		err = fmt.Errorf("marshal: %d claims were not released in time: %w", len(c.running()), errors.Join(ctx.Err(), c.m.troubled()))
+	case <-c.m.ctx.Done():
+		return ErrTerminated
+	}
+	return errors.Join(err, c.commitOffsets(ctx, false))
+}
+
+// keep makes the positions durable and turns the keys into kept ones.
+func (c *Consumer) keep(ctx context.Context) error {
+	err := c.flush(ctx)
+	m := c.m
+	m.g.mu.Lock()
+	defer m.g.mu.Unlock()
+	c.keepUntil = m.c.clock.now().Mono + c.options.RestartGrace
+	for cl := range c.claims {
+		c.kept = append(c.kept, cl.key)
+		cl.open.Store(false)
+		for _, p := range cl.partitions() {
+			p.end(ErrTerminated)
+		}
+	}
+	slices.SortFunc(c.kept, compareKeys)
+	m.want()
+	return err
+}

@@ -1,0 +1,43 @@
+package marshal
+
+import (
+	"errors"
+	"fmt"
+)
+
+// What a caller decides on. Test with errors.Is.
+var (
+	// ErrTerminated: the object was terminated (by its own Terminate or Close, or with the Marshaler or KafkaCluster that it
+	// belongs to). It never works again; make a new one.
+	ErrTerminated = errors.New("marshal: terminated")
+	// ErrClaimLost: the claim under which a message was handed out is no longer this process's. What was done with the message
+	// may be done again elsewhere; a fencing token (Message.Token) lets a store refuse the older of the two.
+	ErrClaimLost = errors.New("marshal: claim lost")
+	// ErrCommitPending: the message is remembered as finished, but its partition's position cannot pass it before an earlier
+	// message is finished too, so nothing durable can be confirmed yet.
+	ErrCommitPending = errors.New("marshal: committed behind an unfinished message")
+	// ErrAlreadyConsuming: this Marshaler has a Consumer of that topic already.
+	ErrAlreadyConsuming = errors.New("marshal: topic is consumed by this marshaler already")
+	// ErrUpgradeNeeded: a member of the group writes a newer version of the protocol than this process can read. It ended its
+	// claims; upgrade it.
+	ErrUpgradeNeeded = errors.New("marshal: a newer version is in use in this group, upgrade this process")
+	// ErrNotHandedOut: the message did not come from this library, so it cannot be committed.
+	ErrNotHandedOut = errors.New("marshal: message was not handed out by a consumer")
+)
+
+// PartitionError is a problem of one partition: a batch that cannot be read, an offset out of range, a missing right. The
+// other partitions go on, and so does the reader that gets it: it is not terminal. It comes at most once a second for one
+// partition.
+type PartitionError struct {
+	Topic     string
+	Partition int32
+	Offset    int64 // where reading stands
+	Err       error
+}
+
+func (e *PartitionError) Error() string {
+	return fmt.Sprintf("marshal: %s/%d at offset %d: %v", e.Topic, e.Partition, e.Offset, e.Err)
+}
+
+// Unwrap gives the cause.
+func (e *PartitionError) Unwrap() error { return e.Err }

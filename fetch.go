@@ -1,0 +1,242 @@
+package marshal
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/kafka-marshal/marshal/internal/batch"
+	"github.com/kafka-marshal/marshal/internal/kafka"
+)
+
+// request is one fetch under way.
+type request struct {
+	asked []asked
+	parts []kafka.FetchPart
+	wait  time.Duration
+	poll  int // which long poll was the newest when it was made
+}
+
+// asked is one partition of a request.
+type asked struct {
+	p       *partition
+	offset  int64
+	fetches int
+}
+
+// ahead is what an answer in hand is about to do to a partition.
+type ahead struct {
+	bytes int
+	next  int64
+	epoch int32
+}
+
+// run serves one of the two connections until the consumer ends.
+func (b *fetchBroker) run(which int) {
+	ctx, c := b.f.ctx, b.f.c
+	var conn *kafka.FetchConn
+	var decoder batch.Reader
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		if conn == nil { // the second one too is opened in advance
+			var err error
+			if conn, err = c.m.c.client.OpenFetch(ctx, b.id, c.fetchSettings()); err != nil {
+				b.trouble(ctx, err)
+				continue
+			}
+		}
+		r, wake := b.pick(which, nil)
+		if r == nil {
+			timer.Reset(wake)
+			select {
+			case <-b.kicks[which]:
+			case <-timer.C:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+		err := b.serve(which, conn, &decoder, r)
+		stop()
+		if err != nil {
+			_ = conn.Close()
+			conn = nil
+			b.trouble(ctx, err)
+		}
+	}
+	if conn != nil {
+		_ = conn.Close()
+	}
+}
+
+// serve keeps asking while there is something to ask for. The next request is on the wire before the last answer is decoded.
+func (b *fetchBroker) serve(which int, conn *kafka.FetchConn, decoder *batch.Reader, r *request) error {
+	if err := conn.Send(r.parts, r.wait); err != nil {
+		b.release(which, r, nil)
+		return err
+	}
+	for {
+		if which == longPoll {
+			wakeUp(b.kicks[quickPoll])
+		}
+		answer, err := conn.Receive()
+		if err != nil {
+			b.release(which, r, nil)
+			return err
+		}
+		order := r.match(answer)
+		next, _ := b.pick(which, r.project(answer, order))
+		if next != nil {
+			err = conn.Send(next.parts, next.wait)
+		}
+		for i := range answer.Parts {
+			if order[i] != nil {
+				b.deliver(decoder, order[i], &answer.Parts[i])
+			}
+		}
+		b.release(which, r, next)
+		if err != nil {
+			b.release(which, next, nil)
+			return err
+		}
+		if next == nil {
+			return nil
+		}
+		r = next
+	}
+}
+
+// match finds for each part of an answer what was asked. Brokers keep the order, so it is found where it is looked for first.
+func (r *request) match(answer *kafka.FetchAnswer) []*asked {
+	order := make([]*asked, len(answer.Parts))
+	at := 0
+	for i := range answer.Parts {
+		got := &answer.Parts[i]
+		for range r.asked {
+			a := &r.asked[at%len(r.asked)]
+			at++
+			if a.p.id == got.Partition && a.p.topic == got.Topic {
+				order[i] = a
+				break
+			}
+		}
+	}
+	return order
+}
+
+// project tells where each partition will be when the answer is decoded, from the headers of its batches.
+func (r *request) project(answer *kafka.FetchAnswer, order []*asked) map[*partition]ahead {
+	m := make(map[*partition]ahead, len(order))
+	for i, a := range order {
+		if part := &answer.Parts[i]; a != nil && part.Err == nil && !part.Diverging {
+			next, epoch := lastBatch(part.Records)
+			if next <= a.offset {
+				next, epoch = a.offset, -1
+			}
+			m[a.p] = ahead{bytes: int(float64(len(part.Records)) * max(a.p.fetch.growth, 1)), next: next, epoch: epoch}
+		}
+	}
+	return m
+}
+
+// pick chooses what to ask for now on one of the two connections, and marks it as asked; nil: nothing now, and how long to
+// wait before looking again.
+func (b *fetchBroker) pick(which int, coming map[*partition]ahead) (*request, time.Duration) {
+	f := b.f
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if which == longPoll {
+		b.polling = false
+	} else if !b.polling || coming != nil && b.polls != b.guestPoll {
+		return nil, time.Hour // the first connection takes everything along, and kicks
+	}
+	r := &request{wait: f.c.options.MaxWait}
+	now := f.c.m.c.clock.now().Mono
+	again := time.Hour
+	share := f.share()
+	for i := range b.parts {
+		p := b.parts[(b.turn+i)%len(b.parts)]
+		if p.fetch.retry > now {
+			again = min(again, p.fetch.retry-now)
+			continue
+		}
+		next, isComing := coming[p]
+		if p.fetch.asked && !isComing || !p.claim.open.Load() {
+			continue
+		}
+		p.mu.Lock()
+		a := asked{p: p, offset: p.next, fetches: p.fetches}
+		epoch := p.lastEpoch
+		room := p.over == nil && p.queued+next.bytes < share
+		p.mu.Unlock()
+		if isComing {
+			a.offset = next.next
+			if next.epoch >= 0 {
+				epoch = next.epoch
+			}
+		}
+		if !room {
+			continue
+		}
+		p.fetch.asked = true
+		r.asked = append(r.asked, a)
+		r.parts = append(r.parts, kafka.FetchPart{
+			Topic: p.topic, TopicID: p.topicID, Partition: p.id, Offset: a.offset, LeaderEpoch: p.fetch.epoch, LastEpoch: epoch,
+			MaxBytes: int32(min(max(int(float64(share)/max(p.fetch.growth, 1)), leastBytes), partBytes, f.c.options.MaxBytes)),
+		})
+	}
+	b.turn++
+	if len(r.asked) == 0 {
+		return nil, again
+	}
+	if which == longPoll {
+		b.polls++
+		b.polling = true
+		if b.guests > 0 {
+			r.wait = min(r.wait, 2*quickWait) // they come along with the next
+		}
+	} else {
+		b.guests, b.guestPoll, r.wait = len(r.asked), b.polls, 0
+		if coming != nil {
+			r.wait = quickWait
+		}
+	}
+	return r, 0
+}
+
+// release ends what r asked for, but for what next asks for again.
+func (b *fetchBroker) release(which int, r, next *request) {
+	f := b.f
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, a := range r.asked {
+		a.p.fetch.asked = false
+	}
+	if next != nil {
+		for _, a := range next.asked {
+			a.p.fetch.asked = true
+		}
+	}
+	switch {
+	case which == quickPoll:
+		b.guests = 0
+		if next != nil {
+			b.guests = len(next.asked)
+		}
+		wakeUp(b.kicks[longPoll])
+	case next == nil:
+		b.polling = false
+	}
+}
+
+// trouble waits before the next try, and has the leaders looked up: the broker may be gone.
+func (b *fetchBroker) trouble(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	c := b.f.c
+	c.m.c.report.lasting(fmt.Sprintf("fetch %s %d", c.m.groupID, b.id), c.m.fields(), fmt.Sprintf("marshal: cannot fetch from broker %d: %v", b.id, err))
+	c.look()
+	pause(ctx, c.options.RetryBackoffMin)
+}

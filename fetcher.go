@@ -1,0 +1,151 @@
+package marshal
+
+import (
+	"context"
+	"sync"
+	"time"
+	"unsafe"
+)
+
+const (
+	slabSize   = 1024                          // messages of a slab at most
+	nodeBytes  = int(unsafe.Sizeof(Message{})) // what a message costs beside its key and value
+	partBytes  = 1 << 20                       // asked for of one partition at most
+	leastBytes = 16 << 10                      // and at least
+	quickWait  = 5 * time.Millisecond          // a poll of the second connection, see fetchBroker
+)
+
+// fetcher reads the data of one Consumer's partitions: it decides what is asked of which broker on which connection, keeps
+// what is buffered bounded, and hands slabs to the partitions.
+//
+// What is buffered is shared out evenly: a partition asks for more while it has less than its part of half of
+// MaxBufferedBytes, so a slow one can never take the room of another.
+type fetcher struct {
+	c   *Consumer
+	ctx context.Context
+
+	mu      sync.Mutex
+	parts   map[*partition]struct{}
+	brokers map[int32]*fetchBroker
+}
+
+// fetchState is what the fetcher knows of a partition, guarded by its lock.
+type fetchState struct {
+	broker *fetchBroker  // nil: no leader known
+	epoch  int32         // the leader's, as far as known
+	asked  bool          // a request that has it is under way, or its answer is being decoded
+	growth float64       // decoded bytes per fetched byte, of the last answer
+	retry  time.Duration // not before, Mono
+	pause  time.Duration // the newest pause between tries
+}
+
+// fetchBroker fetches from one broker on two connections, because a broker answers one request per connection at a time: the
+// first holds the long poll; the second serves partitions that begin, or have room again, while that poll is parked, by
+// polls of a few ms, until the first takes them along.
+type fetchBroker struct {
+	f         *fetcher
+	id        int32
+	parts     []*partition
+	turn      int  // where the next request begins, so that no partition starves
+	polls     int  // counts the long polls
+	polling   bool // one is under way
+	guests    int  // partitions that the second connection asks for
+	guestPoll int  // and the long poll during which it began to
+	kicks     [2]chan struct{}
+}
+
+const (
+	longPoll = iota
+	quickPoll
+)
+
+func newFetcher(ctx context.Context, c *Consumer) *fetcher {
+	return &fetcher{c: c, ctx: ctx, parts: map[*partition]struct{}{}, brokers: map[int32]*fetchBroker{}}
+}
+
+// share is how many buffered bytes a partition may have before it asks for no more. Called with f.mu held.
+func (f *fetcher) share() int {
+	return max(f.c.options.MaxBufferedBytes/2/max(len(f.parts), 1), 1)
+}
+
+// add begins to fetch a partition.
+func (f *fetcher) add(p *partition) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ctx.Err() != nil {
+		return
+	}
+	f.parts[p] = struct{}{}
+	f.assign(p)
+}
+
+// remove ends it.
+func (f *fetcher) remove(p *partition) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.parts, p)
+	f.detach(p)
+}
+
+// freed says that a partition has handed out a slab: it may have room again.
+func (f *fetcher) freed(p *partition) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if b := p.fetch.broker; b != nil && !p.fetch.asked {
+		b.kick()
+	}
+}
+
+// reassign looks the leaders up again, after the topics were asked for anew.
+func (f *fetcher) reassign() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for p := range f.parts {
+		f.assign(p)
+	}
+}
+
+// assign gives p to its leader. Called with f.mu held.
+func (f *fetcher) assign(p *partition) {
+	leader, ok := f.c.m.c.client.Leader(p.topic, p.id)
+	if !ok || leader.Leader < 0 {
+		f.detach(p)
+		f.c.look()
+		return
+	}
+	p.fetch.epoch = leader.LeaderEpoch
+	if b := p.fetch.broker; b != nil && b.id == leader.Leader {
+		b.kick()
+		return
+	}
+	f.detach(p)
+	b := f.brokers[leader.Leader]
+	if b == nil {
+		b = &fetchBroker{f: f, id: leader.Leader, kicks: [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)}}
+		f.brokers[b.id] = b
+		f.c.wg.Go(func() { b.run(longPoll) })
+		f.c.wg.Go(func() { b.run(quickPoll) })
+	}
+	p.fetch.broker = b
+	b.parts = append(b.parts, p)
+	b.kick()
+}
+
+func (f *fetcher) detach(p *partition) {
+	b := p.fetch.broker
+	if b == nil {
+		return
+	}
+	p.fetch.broker = nil
+	for i, q := range b.parts {
+		if q == p {
+			b.parts = append(b.parts[:i], b.parts[i+1:]...)
+			break
+		}
+	}
+}
+
+func (b *fetchBroker) kick() {
+	wakeUp(b.kicks[longPoll])
+	wakeUp(b.kicks[quickPoll])
+}

@@ -1,0 +1,527 @@
+package marshal
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/kafka-marshal/marshal/internal/lease"
+	"github.com/kafka-marshal/marshal/internal/member"
+)
+
+// Marshaler is one member of a group. Its Consumers share its lease: one heartbeat keeps all that they hold.
+// Safe for concurrent use.
+type Marshaler struct {
+	c                 *KafkaCluster
+	clientID, groupID string
+	ownsCluster       bool
+	host              string
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+	out    *outbox
+	kick   chan struct{} // wakes the loop
+
+	// Hand-out reads these two and nothing else of the member: until when it trusts its leases, on the monotonic clock (since the
+	// cluster's origin) and on the wall clock, in ns.
+	trustMono, trustWall atomic.Int64
+
+	trouble atomic.Pointer[error] // the last error of an append, nil after one that went through
+
+	mu      sync.Mutex // of what follows
+	closing bool
+	closed  chan struct{}
+
+	g *group // set once, before anything runs
+
+	// guarded by g.mu
+	member    *member.Member // nil: before the first life, and between two
+	instance  lease.InstanceID
+	consumers []*Consumer
+	claims    map[lease.Key]*claim
+	handed    map[lease.Key]bool // keys that the newest records handed to us: nobody reset their offsets meanwhile
+	armed     time.Duration      // when the loop wakes by itself
+	wake      time.Duration      // when the member wants its tick
+	gatherAt  time.Duration      // when positions that moved are due in the log
+	joined    chan struct{}      // closed when the first Join was read back
+	isJoined  bool
+	left      chan struct{} // closed when the member has left
+	hasLeft   bool
+	leaving   bool
+	changed   chan struct{} // closed and made anew when something of ours was read back
+	flush     bool          // somebody waits for a heartbeat
+	flushed   time.Duration // when the last such heartbeat was made; 0: it was read back
+}
+
+func newMarshaler(c *KafkaCluster, clientID, groupID string) *Marshaler {
+	m := &Marshaler{
+		c: c, clientID: clientID, groupID: groupID, out: newOutbox(), kick: make(chan struct{}, 1), closed: make(chan struct{}),
+		claims: map[lease.Key]*claim{}, handed: map[lease.Key]bool{},
+		joined: make(chan struct{}), left: make(chan struct{}), changed: make(chan struct{}),
+	}
+	m.ctx, m.cancel = context.WithCancel(c.ctx)
+	m.host, _ = os.Hostname() // a label for people; empty where there is none
+	return m
+}
+
+// NewMarshaler dials a cluster of its own, which ends with the Marshaler, and makes a member of a group on it: Dial and
+// KafkaCluster.NewMarshaler in one.
+func NewMarshaler(clientID, groupID string, brokers []string, options ...Option) (*Marshaler, error) {
+	c, err := Dial(clientID, brokers, options...)
+	if err != nil {
+		return nil, err
+	}
+	m, err := c.NewMarshaler(clientID, groupID)
+	if err != nil {
+		c.Terminate()
+		return nil, err
+	}
+	m.ownsCluster = true
+	return m, nil
+}
+
+// begin joins the group and waits until the member is read back.
+func (m *Marshaler) begin(ctx context.Context, r *rationalizer) error {
+	m.g = r.group(m.groupID)
+	if err := m.g.ensure(ctx); err != nil {
+		return err
+	}
+	m.wg.Go(func() { m.carry(m.ctx) })
+	m.wg.Go(func() { m.loop(m.ctx) })
+	m.g.mu.Lock()
+	m.g.members = append(m.g.members, m)
+	m.rejoin()
+	m.g.mu.Unlock()
+	select {
+	case <-m.joined:
+		return nil
+	case <-ctx.Done():
+		return errors.Join(ctx.Err(), m.troubled())
+	case <-m.ctx.Done():
+		return ErrTerminated
+	}
+}
+
+// rejoin begins a new life: a new instance with the same client id. Called with g.mu held.
+func (m *Marshaler) rejoin() {
+	if m.member != nil || m.leaving || !m.g.live {
+		return
+	}
+	var id lease.InstanceID
+	var seed [8]byte
+	_, _ = rand.Read(id[:]) // never fails
+	_, _ = rand.Read(seed[:])
+	now := m.c.clock.tick()
+	m.instance, m.flushed = id, 0
+	m.g.log.Own(id)
+	m.member = member.New(member.Config{
+		Instance: id, Group: m.groupID, Client: m.clientID, Host: m.host,
+		TTL: m.c.set.ttl, Heartbeat: m.c.set.beat, CommitInterval: m.commitInterval(),
+		Seed: binary.BigEndian.Uint64(seed[:]), LargestSeen: m.g.r.largest(),
+	}, &member.Shared{Log: m.g.log, Planner: m.g.planner}, now)
+	m.handle(m.member.Want(m.wanted(now.Mono), now))
+	if m.member != nil {
+		m.handle(m.member.Tick(now))
+	}
+}
+
+// commitInterval is the shortest that a consumer has. Called with g.mu held.
+func (m *Marshaler) commitInterval() time.Duration {
+	d := time.Second
+	for _, c := range m.consumers {
+		d = min(d, c.options.CommitInterval)
+	}
+	return d
+}
+
+// wanted is what the consumers want now. Called with g.mu held.
+func (m *Marshaler) wanted(now time.Duration) member.Wanted {
+	var w member.Wanted
+	for _, c := range m.consumers {
+		switch c.phase {
+		case consuming:
+			w.Interests = append(w.Interests, c.interest())
+			w.FastReclaim = w.FastReclaim || c.options.FastReclaim
+		case keeping:
+			if c.keepUntil > now {
+				w.Kept = append(w.Kept, c.kept...)
+				w.KeptUntil = max(w.KeptUntil, c.keepUntil)
+			}
+		}
+	}
+	return w
+}
+
+// want tells the member that what the consumers want has changed. Called with g.mu held.
+func (m *Marshaler) want() {
+	if m.member != nil {
+		now := m.c.clock.now()
+		m.handle(m.member.Want(m.wanted(now.Mono), now))
+	}
+}
+
+// step takes what the newest records did. Called by the rationalizer with g.mu held.
+func (m *Marshaler) step(events []lease.Event, now member.Now) {
+	if m.member == nil {
+		return
+	}
+	ours := false
+	for i := range events {
+		e := &events[i]
+		if e.Instance != m.instance {
+			continue
+		}
+		switch e.Kind {
+		case lease.Renewed:
+			ours = true
+		case lease.HandedOver, lease.TakenOver:
+			m.handed[e.Key] = true
+		}
+	}
+	m.handle(m.member.Step(events, now))
+	clear(m.handed)
+	if !ours {
+		return
+	}
+	if m.flushed != 0 {
+		m.flushed = 0
+		if m.flush {
+			wakeUp(m.kick)
+		}
+	}
+	if !m.isJoined && m.member != nil {
+		m.isJoined = true
+		close(m.joined)
+	}
+	close(m.changed)
+	m.changed = make(chan struct{})
+}
+
+// handle does what the member says. Called with g.mu held; it moves gates, queues records, and wakes goroutines.
+func (m *Marshaler) handle(o member.Output) {
+	for i := range o.Actions {
+		m.act(&o.Actions[i])
+	}
+	for i := range o.Appends {
+		m.out.add(&o.Appends[i].Record)
+	}
+	for _, n := range o.Notices {
+		m.notice(n)
+	}
+	if o.Reopen {
+		m.g.r.reopen.Store(true)
+	}
+	if o.Left && !m.hasLeft {
+		m.hasLeft = true
+		close(m.left)
+	}
+	if o.Ended {
+		m.end("its instance has ended")
+		m.rejoin()
+		return
+	}
+	if m.member != nil {
+		m.trust(m.member.Trust())
+		m.wake = o.Wake
+		if m.wake < m.armed {
+			wakeUp(m.kick)
+		}
+	}
+}
+
+func (m *Marshaler) trust(until member.Now) {
+	m.trustMono.Store(int64(until.Mono))
+	m.trustWall.Store(int64(until.Wall))
+	for _, c := range m.consumers {
+		c.wakeReaders()
+	}
+}
+
+// trusted tells whether a message may be handed out now, as far as time is concerned.
+func (m *Marshaler) trusted() bool {
+	t := time.Now()
+	return int64(t.Sub(m.c.clock.origin)) < m.trustMono.Load() && t.UnixNano() < m.trustWall.Load()
+}
+
+// end is the end of this life: every claim that is left is lost. Called with g.mu held.
+func (m *Marshaler) end(reason string) {
+	if m.member == nil {
+		return
+	}
+	m.g.log.Disown(m.instance)
+	m.member = nil
+	m.trustMono.Store(0)
+	m.trustWall.Store(0)
+	m.out.reset()
+	for key, c := range m.claims {
+		m.lose(key, c, reason)
+	}
+	close(m.changed)
+	m.changed = make(chan struct{})
+}
+
+// drop ends this life because the log is another one. Called with g.mu held.
+func (m *Marshaler) drop(reason string) { m.end(reason) }
+
+// act does one action. Called with g.mu held.
+func (m *Marshaler) act(a *member.Action) {
+	c := m.claims[a.Key]
+	switch a.Kind {
+	case member.Start:
+		if c != nil {
+			m.lose(a.Key, c, "superseded")
+		}
+		c = newClaim(m, a)
+		m.claims[a.Key] = c
+		if c.consumer != nil {
+			c.consumer.start(c)
+		}
+	case member.Drain:
+		if c != nil {
+			c.drain()
+			wakeUp(m.kick)
+		}
+	case member.Resume:
+		if c != nil {
+			c.resume()
+		}
+	case member.Stop:
+		if c != nil {
+			m.lose(a.Key, c, a.Reason)
+		}
+	case member.Finish:
+		if c != nil {
+			delete(m.claims, a.Key)
+			c.end(errReleased)
+			m.c.report.info(c.fields(), "marshal: released")
+		}
+	}
+}
+
+// errReleased ends a claim that was given back as wanted: nothing of it is in flight, or it timed out.
+var errReleased = fmt.Errorf("%w: released", ErrClaimLost)
+
+func (m *Marshaler) lose(key lease.Key, c *claim, reason string) {
+	delete(m.claims, key)
+	c.end(fmt.Errorf("%w: %s", ErrClaimLost, reason))
+	if !c.unread {
+		m.c.report.warn(c.fields(), "marshal: claim lost: "+reason)
+	}
+}
+
+func (m *Marshaler) notice(n member.Notice) {
+	f := m.fields()
+	f["instance"] = m.instance.String()
+	switch n.Kind {
+	case member.ClientInUse:
+		m.c.report.warn(f, "marshal: another living process uses this client id ("+n.Other.String()+"); each should have its own")
+	case member.UpgradeNeeded:
+		m.setTrouble(ErrUpgradeNeeded)
+		m.c.report.error(f, ErrUpgradeNeeded.Error())
+	case member.Deaf:
+		m.c.report.warn(f, "marshal: what this process wrote is not read back; reading the coordination topic anew")
+	case member.Rejoining:
+		m.c.report.warn(f, "marshal: declared dead by the group; joining again as a new instance")
+	}
+}
+
+func (m *Marshaler) acked(seq uint64) {
+	m.trouble.Store(nil)
+	m.withMember(func(now member.Now) member.Output { return m.member.Acked(seq, now) })
+}
+
+func (m *Marshaler) rejected(seq uint64) {
+	m.c.report.error(m.fields(), "marshal: a record was refused as too large; raise max.message.bytes of the coordination topic to 1 MiB")
+	m.withMember(func(now member.Now) member.Output { return m.member.Rejected(seq, now) })
+}
+
+func (m *Marshaler) withMember(f func(member.Now) member.Output) {
+	m.g.mu.Lock()
+	defer m.g.mu.Unlock()
+	if m.member != nil {
+		m.handle(f(m.c.clock.now()))
+	}
+}
+
+func (m *Marshaler) setTrouble(err error) { m.trouble.Store(&err) }
+
+// troubled is the newest error of writing to the coordination topic, nil once a write went through again.
+func (m *Marshaler) troubled() error {
+	if p := m.trouble.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// loop ticks the member, gathers positions and looks after drains, when one of them is due or somebody asks.
+func (m *Marshaler) loop(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-m.kick:
+		}
+		timer.Reset(m.c.clock.until(m.turn()))
+	}
+}
+
+// turn does what is due and gives the time of the next turn.
+func (m *Marshaler) turn() time.Duration {
+	m.g.mu.Lock()
+	consumers := slices.Clone(m.consumers)
+	due := m.c.clock.now().Mono >= m.gatherAt
+	collect := due || m.flush || m.c.clock.now().Mono >= m.wake
+	m.g.mu.Unlock()
+	var positions []member.Position
+	var load lease.Load
+	for _, c := range consumers {
+		c.recall()
+		if collect {
+			positions = c.positions(positions, &load)
+		}
+	}
+	m.g.mu.Lock()
+	defer m.g.mu.Unlock()
+	now := m.c.clock.tick()
+	if due {
+		m.gatherAt = now.Mono + m.commitInterval()
+	}
+	next := m.gatherAt
+	if m.member == nil {
+		m.armed = next
+		return next
+	}
+	if m.member.Trust().Boot < now.Boot { // a suspended machine: only the boot clock has seen it
+		m.trustMono.Store(0)
+	}
+	if len(positions) > 0 {
+		m.handle(m.member.Positions(positions, load, now))
+	}
+	if m.member != nil {
+		m.handle(m.member.Tick(now))
+	}
+	for _, c := range m.claims {
+		if m.member == nil {
+			break
+		}
+		if done, deadline := c.drained(now.Mono); done {
+			m.handle(m.member.Drained(c.key, c.epoch, c.topicID(), c.finalPositions(), now))
+		} else if deadline > 0 {
+			next = min(next, deadline)
+		}
+	}
+	if m.member != nil && (m.flush && m.flushed == 0 || due && len(positions) > 0) {
+		m.flush, m.flushed = false, now.Mono
+		m.handle(m.member.Flush(now))
+	}
+	if until := time.Duration(m.trustMono.Load()); until > now.Mono {
+		next = min(next, until) // what the channel offers is taken back then
+	}
+	next = min(next, m.wake)
+	m.armed = next
+	return next
+}
+
+// ClientID is the name of this process across its restarts.
+func (m *Marshaler) ClientID() string { return m.clientID }
+
+// GroupID is the group's name.
+func (m *Marshaler) GroupID() string { return m.groupID }
+
+// Terminated tells whether Terminate or Close was called, here or on the cluster.
+func (m *Marshaler) Terminated() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.closing
+}
+
+// Terminate is Close with a limit of 10 s; an error goes to the log.
+func (m *Marshaler) Terminate() {
+	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
+	defer cancel()
+	if err := m.Close(ctx); err != nil {
+		m.c.set.log.WithFields(m.fields()).WithError(err).Warn("marshal: terminated without confirmation")
+	}
+}
+
+// Close ends the membership. Consumers still open are terminated with release: they drain and hand over. Keys of consumers
+// that ended by Terminate(false) stay leased, unread, for their RestartGrace, for the next run of this client id; everything
+// else is free. It returns when the log has confirmed that, or when ctx ends: then with an error, and the leases end by
+// themselves. A second call waits for the first and gives nil.
+func (m *Marshaler) Close(ctx context.Context) error {
+	m.mu.Lock()
+	if m.closing {
+		m.mu.Unlock()
+		select {
+		case <-m.closed:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	m.closing = true
+	m.mu.Unlock()
+	err := m.leave(ctx)
+	m.cancel()
+	m.wg.Wait()
+	if m.g != nil {
+		m.g.mu.Lock()
+		m.end("terminated")
+		m.g.members = slices.DeleteFunc(m.g.members, func(o *Marshaler) bool { return o == m })
+		m.g.mu.Unlock()
+	}
+	m.c.forget(m)
+	close(m.closed)
+	if m.ownsCluster {
+		err = errors.Join(err, m.c.Close(ctx))
+	}
+	return err
+}
+
+// leave terminates the consumers and then writes the Leave.
+func (m *Marshaler) leave(ctx context.Context) error {
+	if m.g == nil {
+		return nil
+	}
+	m.g.mu.Lock()
+	consumers := slices.Clone(m.consumers)
+	m.g.mu.Unlock()
+	errs := make([]error, len(consumers))
+	var wg sync.WaitGroup
+	for i, c := range consumers {
+		wg.Go(func() { errs[i] = c.Close(ctx) })
+	}
+	wg.Wait()
+	m.g.mu.Lock()
+	m.leaving = true
+	now := m.c.clock.now()
+	keep, grace := false, time.Duration(0)
+	for _, c := range consumers {
+		if c.phase == keeping && c.keepUntil > now.Mono && len(c.kept) > 0 {
+			keep, grace = true, max(grace, c.options.RestartGrace)
+		}
+	}
+	if m.member == nil {
+		m.g.mu.Unlock()
+		return errors.Join(errs...)
+	}
+	m.handle(m.member.Leave(keep, grace, now))
+	m.g.mu.Unlock()
+	select {
+	case <-m.left:
+	case <-ctx.Done():
+		errs = append(errs, fmt.Errorf("marshal: leaving group %s was not confirmed: %w", m.groupID, errors.Join(ctx.Err(), m.troubled())))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,204 @@
+package marshal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/kafka-marshal/marshal/internal/kafka"
+	"github.com/kafka-marshal/marshal/internal/lease"
+)
+
+// recommit is how often unchanged offsets are committed to Kafka again: those of groups that look empty expire.
+const recommit = time.Hour
+
+// finalOffset is the position of a partition that was released.
+type finalOffset struct {
+	topic string
+	id    int32
+	next  int64
+	token int64
+}
+
+const metadataMark = "marshal "
+
+// metadata names who committed an offset, so that one set from outside can be told.
+func (m *Marshaler) metadata(token int64) string {
+	return fmt.Sprintf("%stoken=%d client=%.200s", metadataMark, token, m.clientID)
+}
+
+func isOurs(metadata string) bool { return strings.HasPrefix(metadata, metadataMark) }
+
+// finish notes the final positions of a claim that was released. Called with the group's lock held.
+func (c *Consumer) finish(cl *claim) {
+	c.knownMu.Lock()
+	defer c.knownMu.Unlock()
+	for _, p := range cl.parts {
+		c.finals = append(c.finals, finalOffset{topic: p.topic, id: p.id, next: p.position(), token: p.token})
+	}
+}
+
+// committer writes positions that moved to Kafka, one request an interval, for lag tools and for the day when the
+// coordination topic has forgotten.
+func (c *Consumer) committer(ctx context.Context) {
+	timer := time.NewTicker(c.options.CommitInterval)
+	defer timer.Stop()
+	whole := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		all := time.Since(whole) >= recommit
+		if all {
+			whole = time.Now()
+		}
+		if err := c.commitOffsets(ctx, all); err != nil && ctx.Err() == nil {
+			c.m.c.report.lasting("commit "+c.m.groupID, c.m.fields(), "marshal: cannot commit offsets to Kafka (positions are safe in the coordination topic): "+err.Error())
+		}
+	}
+}
+
+// commitOffsets commits what moved since the last time; all: what did not, too. One at a time, so that a partition's
+// offsets never go back.
+func (c *Consumer) commitOffsets(ctx context.Context, all bool) error {
+	select {
+	case c.committing <- struct{}{}:
+		defer func() { <-c.committing }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	var parts []*partition
+	var commits []kafka.Committed
+	c.knownMu.Lock()
+	finals := c.finals
+	c.finals = nil
+	c.knownMu.Unlock()
+	for _, f := range finals {
+		commits = append(commits, kafka.Committed{Topic: f.topic, Partition: f.id, Offset: f.next, Metadata: c.m.metadata(f.token)})
+	}
+	for _, cl := range c.running() {
+		for _, p := range cl.partitions() {
+			if next := p.position(); all || next != p.committed {
+				parts = append(parts, p)
+				commits = append(commits, kafka.Committed{Topic: p.topic, Partition: p.id, Offset: next, Metadata: c.m.metadata(p.token)})
+			}
+		}
+	}
+	if len(commits) == 0 {
+		return nil
+	}
+	if err := c.m.c.client.CommitOffsets(ctx, c.m.groupID, commits); err != nil {
+		c.knownMu.Lock()
+		c.finals = append(finals, c.finals...)
+		c.knownMu.Unlock()
+		return err
+	}
+	var errs []error
+	for i := range commits {
+		if commits[i].Err != nil {
+			errs = append(errs, fmt.Errorf("%s/%d: %w", commits[i].Topic, commits[i].Partition, commits[i].Err))
+		} else if i >= len(finals) {
+			parts[i-len(finals)].committed = commits[i].Offset
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Commit says that a message is finished: once per message, in any order, from any goroutine; again does no harm. It does
+// not block and does no I/O: the position of the partition moves over the messages that are finished without a gap, and is in the
+// coordination topic within CommitInterval. It gives ErrClaimLost when the claim of the message is over, ErrTerminated after
+// Terminate(false).
+func (c *Consumer) Commit(m *Message) error { return m.Commit() }
+
+// CommitMessages commits messages, and waits until the resulting positions are in the coordination topic and have been read
+// back: then no restart will hand them out again. It never waits for other messages: where one behind an unfinished message is
+// among them it gives ErrCommitPending (that one is remembered, not yet durable). ErrClaimLost: the claim is over. Concurrent
+// calls share a heartbeat.
+func (c *Consumer) CommitMessages(ctx context.Context, ms ...*Message) error {
+	var errs []error
+	want := map[*partition]int64{}
+	for _, m := range ms {
+		if err := m.Commit(); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		want[m.from] = max(want[m.from], m.Offset+1)
+	}
+	for p, next := range want {
+		at := p.position()
+		if at < next {
+			errs = append(errs, fmt.Errorf("%w: %s/%d stands at %d", ErrCommitPending, p.topic, p.id, at))
+		}
+		want[p] = at
+	}
+	return errors.Join(errors.Join(errs...), c.durable(ctx, want))
+}
+
+// Flush makes all positions durable: it waits until they are read back from the coordination topic and committed to Kafka.
+// An error says which of the two failed.
+func (c *Consumer) Flush(ctx context.Context) error {
+	if c.Terminated() {
+		return ErrTerminated
+	}
+	return c.flush(ctx)
+}
+
+func (c *Consumer) flush(ctx context.Context) error {
+	want := map[*partition]int64{}
+	for _, cl := range c.running() {
+		for _, p := range cl.partitions() {
+			want[p] = p.position()
+		}
+	}
+	var errs []error
+	if err := c.durable(ctx, want); err != nil {
+		errs = append(errs, fmt.Errorf("marshal: positions are not confirmed in the coordination topic: %w", err))
+	}
+	if err := c.commitOffsets(ctx, false); err != nil {
+		errs = append(errs, fmt.Errorf("marshal: offsets are not committed to Kafka: %w", err))
+	}
+	return errors.Join(errs...)
+}
+
+// durable waits until the world, as read back, has the positions.
+func (c *Consumer) durable(ctx context.Context, want map[*partition]int64) error {
+	m := c.m
+	for {
+		m.g.mu.Lock()
+		err := m.missing(want)
+		changed := m.changed
+		if err == nil && len(want) > 0 {
+			m.flush = true
+		}
+		m.g.mu.Unlock()
+		if err != nil || len(want) == 0 {
+			return err
+		}
+		wakeUp(m.kick)
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), m.troubled())
+		case <-m.ctx.Done():
+			return ErrTerminated
+		}
+	}
+}
+
+// missing takes those out of want that are durable. An error: one of them will never be. Called with the group's lock held.
+func (m *Marshaler) missing(want map[*partition]int64) error {
+	for p, next := range want {
+		if m.claims[p.claim.key] != p.claim || !m.g.live {
+			return ErrClaimLost
+		}
+		w, ok := m.g.log.World().Progress(p.topic, p.id)
+		if ok && w.Next >= next && w.TopicID.Same(p.topicID) && w.Next != lease.NoProgress {
+			delete(want, p)
+		}
+	}
+	return nil
+}

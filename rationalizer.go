@@ -1,0 +1,294 @@
+package marshal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/kafka-marshal/marshal/internal/history"
+	"github.com/kafka-marshal/marshal/internal/kafka"
+	"github.com/kafka-marshal/marshal/internal/lease"
+	"github.com/kafka-marshal/marshal/internal/member"
+	"github.com/kafka-marshal/marshal/internal/policy"
+)
+
+// rationalizer follows one shard of the coordination topic: it decodes each record, applies it to its group's world and
+// steps the group's members. Nobody else writes world state.
+type rationalizer struct {
+	c      *KafkaCluster
+	shard  int32
+	reopen atomic.Bool // a member is deaf: open the reading side anew
+
+	mu     sync.Mutex
+	groups map[string]*group
+	next   int64         // the next offset to be applied; -1: not known yet
+	known  chan struct{} // closed when next is known
+	newest int64         // largest timestamp seen, Unix ms
+}
+
+// group is what this process knows of one group: its world, and its members that live here.
+type group struct {
+	r    *rationalizer
+	name string
+
+	// mu guards the world and the local members: the rationalizer steps them, their timers tick them. Only floor 1 code runs
+	// under it; no I/O, no channel, no callback.
+	mu         sync.Mutex
+	log        *history.Log
+	planner    *policy.Planner
+	members    []*Marshaler
+	live       bool // the log is up to date and followed
+	collecting bool // it is being built: what the shard brings meanwhile waits
+	waiting    []entry
+	reading    recordReader
+	events     []lease.Event
+	wrong      int64 // snapshots that differ from our world: a bug or a foreign writer
+	rechecking bool
+
+	building chan struct{} // holds one token while somebody builds the log
+}
+
+// recordReader decodes messages one after another into one record.
+type recordReader struct {
+	decoder decoder
+	record  lease.Record
+}
+
+func (r *recordReader) decode(e *entry) {
+	r.decoder.decode(e.value, &r.record)
+	r.record.Offset, r.record.Timestamp = e.offset, e.timestamp
+}
+
+func newRationalizer(c *KafkaCluster, shard int32) *rationalizer {
+	return &rationalizer{c: c, shard: shard, groups: map[string]*group{}, next: -1, known: make(chan struct{})}
+}
+
+func (r *rationalizer) fields() logrus.Fields {
+	return logrus.Fields{"topic": r.c.set.topic, "shard": r.shard}
+}
+
+// run follows the shard until ctx ends.
+func (r *rationalizer) run(ctx context.Context) {
+	t := newTail(r.c, r.shard)
+	defer t.close()
+	for ctx.Err() == nil {
+		err := r.follow(ctx, t)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, errOtherLog):
+			r.restart(err)
+		case err != nil:
+			r.c.report.lasting(fmt.Sprint("shard", r.shard), r.fields(), "marshal: cannot read the coordination topic: "+err.Error())
+			pause(ctx, retryPause())
+		}
+	}
+}
+
+// retryPause is the time between two tries against a broker, with jitter.
+func retryPause() time.Duration { return 50*time.Millisecond + rand.N(50*time.Millisecond) }
+
+// pause waits for d or the end of ctx.
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// follow polls until something is wrong.
+func (r *rationalizer) follow(ctx context.Context, t *tail) error {
+	if r.position() < 0 {
+		_, end, err := t.bounds(ctx)
+		if err != nil {
+			return err
+		}
+		t.seek(end)
+		r.setPosition(end)
+	}
+	wait := time.Duration(0) // the first poll only opens the way
+	for {
+		if r.reopen.Swap(false) {
+			t.close()
+		}
+		batch := pass{r: r}
+		err := t.poll(ctx, wait, batch.take)
+		batch.end(t.next)
+		if err != nil {
+			return err
+		}
+		wait = shardWait
+	}
+}
+
+// reached waits until the position is known.
+func (r *rationalizer) reached(ctx context.Context) error {
+	r.mu.Lock()
+	known := r.known
+	r.mu.Unlock()
+	select {
+	case <-known:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("shard %d of topic %s cannot be read yet: %w", r.shard, r.c.set.topic, ctx.Err())
+	}
+}
+
+// group finds or makes the group.
+func (r *rationalizer) group(name string) *group {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	g := r.groups[name]
+	if g == nil {
+		g = &group{r: r, name: name, planner: new(policy.Planner), building: make(chan struct{}, 1)}
+		r.groups[name] = g
+	}
+	return g
+}
+
+func (r *rationalizer) position() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.next
+}
+
+func (r *rationalizer) setPosition(next int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.next < 0 {
+		close(r.known)
+	}
+	r.next = next
+}
+
+// pass applies the records of one answer: each group that has any is locked once.
+type pass struct {
+	r       *rationalizer
+	touched []*group
+}
+
+func (p *pass) take(e *entry) {
+	r := p.r
+	r.mu.Lock()
+	r.newest = max(r.newest, e.timestamp)
+	r.next = e.offset + 1
+	g := r.groups[string(e.key)]
+	r.mu.Unlock()
+	if g == nil {
+		return
+	}
+	if !slices.Contains(p.touched, g) {
+		g.mu.Lock()
+		p.touched = append(p.touched, g)
+		g.events = g.events[:0]
+	}
+	switch {
+	case g.live:
+		g.apply(e)
+	case g.collecting:
+		g.waiting = append(g.waiting, e.copy())
+	}
+}
+
+// end steps the members of every group that had records, and lets go of the groups.
+func (p *pass) end(next int64) {
+	if len(p.touched) > 0 {
+		now := p.r.c.clock.now()
+		for _, g := range p.touched {
+			g.step(now)
+			g.mu.Unlock()
+		}
+	}
+	p.r.setPosition(next)
+}
+
+func (e *entry) copy() entry {
+	c := *e
+	c.key, c.value = bytes.Clone(e.key), bytes.Clone(e.value)
+	return c
+}
+
+// apply takes one record into the world. Called with g.mu held.
+func (g *group) apply(e *entry) {
+	g.reading.decode(e)
+	var outcome history.Outcome
+	g.events, outcome = g.log.Take(&g.reading.record, e.value, g.events)
+	f := logrus.Fields{"group": g.name, "offset": e.offset}
+	switch outcome {
+	case history.SnapshotWrong:
+		g.wrong++
+		g.r.c.report.error(f, "marshal: a snapshot differs from the world as this process has it: a bug, or somebody else writes to the coordination topic")
+	case history.HashDiffers:
+		if !g.rechecking {
+			g.rechecking = true
+			g.r.c.report.warn(f, "marshal: a member has read another history of the group; reading it again")
+			g.r.c.wg.Go(func() { g.recheck(g.r.c.ctx) })
+		}
+	case history.Rewound:
+		g.reset(fmt.Sprintf("handed offset %d again", e.offset))
+	}
+}
+
+// step tells the members what happened and takes a snapshot that one of them announced. Called with g.mu held.
+func (g *group) step(now member.Now) {
+	if !g.live || len(g.events) == 0 {
+		return
+	}
+	for _, m := range g.members {
+		m.step(g.events, now)
+	}
+	if records := g.log.TakeSnapshot(); len(records) > 0 {
+		g.r.c.wg.Go(func() { g.r.appendSnapshot(g.name, records) })
+	}
+}
+
+// appendSnapshot writes a snapshot through a producer of its own, so that its chunks never delay a heartbeat. One that
+// does not get through in time is left: somebody else writes the next.
+func (r *rationalizer) appendSnapshot(group string, records []lease.Record) {
+	ctx, cancel := context.WithTimeout(r.c.ctx, time.Minute)
+	defer cancel()
+	p := r.c.client.NewProducer(r.c.set.topic, r.shard)
+	defer p.Close()
+	for i := range records {
+		message := []kafka.Message{{Key: []byte(group), Value: appendRecord(nil, &records[i])}}
+		for {
+			_, err := p.Append(ctx, message)
+			if err == nil {
+				break
+			}
+			if ctx.Err() != nil || kafka.Refused(err) && !kafka.LookAgain(err) {
+				r.c.report.lasting("snapshot "+group, logrus.Fields{"group": group}, "marshal: a snapshot could not be written: "+err.Error())
+				return
+			}
+			pause(ctx, retryPause())
+		}
+	}
+}
+
+// restart drops every group of the shard: the log is another one. Reading goes on at the new log's end.
+func (r *rationalizer) restart(cause error) {
+	r.mu.Lock()
+	if r.next >= 0 {
+		r.next, r.known = -1, make(chan struct{})
+	}
+	groups := make([]*group, 0, len(r.groups))
+	for _, g := range r.groups {
+		groups = append(groups, g)
+	}
+	r.mu.Unlock()
+	for _, g := range groups {
+		g.mu.Lock()
+		g.reset(cause.Error())
+		g.mu.Unlock()
+	}
+}

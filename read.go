@@ -1,0 +1,427 @@
+package marshal
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// reading is the reader's side of a Consumer: which partitions have something to hand out, and who waits for it. A message
+// counts as handed out when it leaves here, and it leaves only while trust lasts and its claim's gate is open.
+type reading struct {
+	m *Marshaler
+
+	mu       sync.Mutex
+	stopped  bool
+	queue    []*partition // with something to hand out, in turn
+	current  *partition   // whose messages are in hand
+	hand     []*Message   // reserved in current's window, to be handed out next
+	room     [handSize]*Message
+	problems []*PartitionError
+	reported map[*partition]time.Time
+	waiters  int
+	wait     chan struct{} // closed when something may have changed for those who wait
+
+	channel   chan *Message
+	pumping   bool
+	offered   atomic.Pointer[Message] // in the pump's hands, perhaps received already
+	taking    atomic.Bool             // somebody takes the offered message back
+	offerDone chan struct{}           // tells that one that it was received
+	takeMu    sync.Mutex
+}
+
+// handSize is how many messages are reserved at a time: it spares a lock per message.
+const handSize = 64
+
+func newReading(m *Marshaler) *reading {
+	return &reading{
+		m: m, wait: make(chan struct{}), channel: make(chan *Message), offerDone: make(chan struct{}, 1),
+		reported: map[*partition]time.Time{},
+	}
+}
+
+// ready puts a partition in the queue: it may have something to hand out.
+func (r *reading) ready(p *partition) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !p.waiting && !r.stopped {
+		p.waiting = true
+		r.queue = append(r.queue, p)
+	}
+	r.wakeAll()
+}
+
+// wakeReaders makes those who wait look again.
+func (r *reading) wakeReaders() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.wakeAll()
+}
+
+func (r *reading) wakeAll() {
+	if r.waiters > 0 {
+		close(r.wait)
+		r.wait, r.waiters = make(chan struct{}), 0
+	}
+}
+
+// stop ends hand-out for good. The channel is closed once the pump has noticed.
+func (r *reading) stop() {
+	r.mu.Lock()
+	r.stopped = true
+	r.putAside()
+	r.queue = nil
+	r.wakeAll()
+	pumping := r.pumping
+	if !pumping {
+		r.pumping = true // nobody will start it any more
+	}
+	r.mu.Unlock()
+	if pumping {
+		r.recall()
+	} else {
+		close(r.channel)
+	}
+}
+
+// problem queues an error for a reader, at most one a second and partition.
+func (r *reading) problem(p *partition, offset int64, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	if now.Sub(r.reported[p]) < time.Second || len(r.problems) >= handSize {
+		return
+	}
+	if len(r.reported) > 10_000 {
+		clear(r.reported)
+	}
+	r.reported[p] = now
+	r.problems = append(r.problems, &PartitionError{Topic: p.topic, Partition: p.id, Offset: offset, Err: err})
+	r.wakeAll()
+}
+
+// next takes what may be handed out now; nil: nothing. Called with r.mu held.
+func (r *reading) next() *Message {
+	if len(r.hand) == 0 && !r.refill() || !r.m.trusted() {
+		return nil
+	}
+	for !r.current.claim.open.Load() {
+		r.putAside()
+		if !r.refill() {
+			return nil
+		}
+	}
+	m := r.hand[0]
+	r.hand = r.hand[1:]
+	return m
+}
+
+// refill reserves the next messages. Called with r.mu held and nothing in hand.
+func (r *reading) refill() bool {
+	for len(r.queue) > 0 {
+		p := r.queue[0]
+		r.queue = r.queue[1:]
+		p.waiting = false
+		if !p.claim.open.Load() {
+			continue // whoever opens it queues it again
+		}
+		if n, more := p.reserve(r.room[:]); n > 0 {
+			r.current, r.hand = p, r.room[:n]
+			if more {
+				p.waiting = true
+				r.queue = append(r.queue, p)
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// putAside gives what is in hand back to its partition, in order. Called with r.mu held.
+func (r *reading) putAside() {
+	if len(r.hand) > 0 {
+		r.current.unsent = append(slices.Clone(r.hand), r.current.unsent...)
+	}
+	r.current, r.hand = nil, nil
+}
+
+// inFlight counts the messages of p that are handed out and not finished.
+func (r *reading) inFlight(p *partition) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	kept := len(p.unsent)
+	if r.current == p {
+		kept += len(r.hand)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.win.Pending() - kept
+}
+
+// reserve takes up to len(room) messages that are to be handed out next and notes them in the window. Called with the
+// reading lock held.
+func (p *partition) reserve(room []*Message) (n int, more bool) {
+	if n = copy(room, p.unsent); n > 0 && !p.ended() {
+		p.unsent = p.unsent[n:]
+		return n, true
+	}
+	ms := p.cut(len(room))
+	for i := range ms {
+		room[i] = &ms[i]
+	}
+	return len(ms), len(ms) > 0
+}
+
+// cut takes up to most messages from the front of the queue, as the window has room, and notes them in the window.
+func (p *partition) cut(most int) []Message {
+	ms, freed := p.cutLocked(most)
+	if freed {
+		p.claim.consumer.fetcher.freed(p)
+	}
+	return ms
+}
+
+func (p *partition) cutLocked(most int) (ms []Message, freed bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.queue) == 0 || p.over != nil {
+		return nil, false
+	}
+	s := &p.queue[0]
+	n := min(len(s.messages), most, p.win.Room())
+	if n == 0 {
+		p.stalled = true
+		return nil, false
+	}
+	ms = s.messages[:n:n]
+	for i := range ms {
+		p.win.Add(ms[i].Offset)
+	}
+	if s.messages = s.messages[n:]; len(s.messages) == 0 {
+		p.queued -= s.bytes
+		p.queue[0] = slab{}
+		p.queue = p.queue[1:]
+		freed = true
+	}
+	return ms, freed
+}
+
+// nextBatch takes a run of messages of one partition. Called with r.mu held.
+func (r *reading) nextBatch() []Message {
+	if !r.m.trusted() {
+		return nil
+	}
+	if len(r.hand) > 0 {
+		r.putBack()
+	}
+	for len(r.queue) > 0 {
+		p := r.queue[0]
+		r.queue = r.queue[1:]
+		p.waiting = false
+		if !p.claim.open.Load() {
+			continue
+		}
+		var ms []Message
+		if len(p.unsent) > 0 {
+			for _, m := range p.unsent {
+				ms = append(ms, *m)
+			}
+			p.unsent = nil
+		} else {
+			ms = p.cut(slabSize)
+		}
+		if len(ms) > 0 {
+			p.waiting = true
+			r.queue = append(r.queue, p)
+			return ms
+		}
+	}
+	return nil
+}
+
+// putBack puts what is in hand back to the front of the queue. Called with r.mu held.
+func (r *reading) putBack() {
+	p := r.current
+	r.putAside()
+	if p != nil && !p.waiting && !r.stopped {
+		p.waiting = true
+		r.queue = append([]*partition{p}, r.queue...)
+	}
+}
+
+// await calls take under the lock until it gives something.
+func (r *reading) await(ctx context.Context, take func() bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	for {
+		if r.stopped {
+			r.mu.Unlock()
+			return ErrTerminated
+		}
+		if take() {
+			r.mu.Unlock()
+			return nil
+		}
+		if len(r.problems) > 0 {
+			err := r.problems[0]
+			r.problems = r.problems[1:]
+			r.mu.Unlock()
+			return err
+		}
+		r.waiters++
+		wait := r.wait
+		r.mu.Unlock()
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		r.mu.Lock()
+	}
+}
+
+// pump offers messages on the channel, one at a time, by a plain send.
+func (r *reading) pump() {
+	defer close(r.channel)
+	for {
+		var m *Message
+		err := r.await(context.Background(), func() bool {
+			if m = r.next(); m != nil {
+				r.offered.Store(m)
+			}
+			return m != nil
+		})
+		if errors.Is(err, ErrTerminated) {
+			return
+		}
+		if err != nil {
+			continue // a problem of one partition: it was logged where it arose
+		}
+		r.channel <- m
+		r.offered.Store(nil)
+		if r.taking.Load() {
+			wakeUp(r.offerDone)
+		}
+	}
+}
+
+// recall takes the message back that the pump offers, if it may not be handed out (any more).
+func (r *reading) recall() {
+	r.takeMu.Lock()
+	defer r.takeMu.Unlock()
+	select {
+	case <-r.offerDone:
+	default:
+	}
+	r.taking.Store(true)
+	defer r.taking.Store(false)
+	m := r.offered.Load()
+	if m == nil || r.allowed(m) {
+		return
+	}
+	select {
+	case m = <-r.channel:
+		r.mu.Lock()
+		p := m.from
+		if r.current == p {
+			r.putAside()
+		}
+		p.unsent = append([]*Message{m}, p.unsent...)
+		if !p.waiting && !r.stopped {
+			p.waiting = true
+			r.queue = append([]*partition{p}, r.queue...)
+		}
+		r.mu.Unlock()
+	case <-r.offerDone:
+	}
+}
+
+func (r *reading) allowed(m *Message) bool {
+	r.mu.Lock()
+	stopped := r.stopped
+	r.mu.Unlock()
+	return !stopped && m.from.claim.open.Load() && r.m.trusted()
+}
+
+// FetchMessage gives the next message. It blocks until there is one, ctx ends (its error), the consumer is terminated
+// (ErrTerminated), or a partition has a problem (*PartitionError; the next call goes on). The message is to be committed when it
+// is finished; nothing commits by itself. Several goroutines may call it.
+func (c *Consumer) FetchMessage(ctx context.Context) (*Message, error) {
+	if ctx.Err() == nil { // the usual case, without what waiting needs
+		c.mu.Lock()
+		if !c.stopped {
+			if m := c.next(); m != nil {
+				c.mu.Unlock()
+				return m, nil
+			}
+		}
+		c.mu.Unlock()
+	}
+	var m *Message
+	err := c.await(ctx, func() bool { m = c.next(); return m != nil })
+	return m, err
+}
+
+// ReadMessage is FetchMessage and CommitMessages in one: the message is durably finished before the caller has it, which is
+// delivery at most once.
+func (c *Consumer) ReadMessage(ctx context.Context) (*Message, error) {
+	m, err := c.FetchMessage(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return m, c.CommitMessages(ctx, m)
+}
+
+// Messages yields messages until ctx ends or the consumer is terminated; then it ends without an error. A *PartitionError is
+// yielded with a nil message, and it goes on.
+func (c *Consumer) Messages(ctx context.Context) iter.Seq2[*Message, error] {
+	return sequence(ctx, c.FetchMessage)
+}
+
+// Batches yields runs of messages of one partition each, as they were fetched: the fastest way to read. It ends as Messages does.
+func (c *Consumer) Batches(ctx context.Context) iter.Seq2[*Batch, error] {
+	return sequence(ctx, func(ctx context.Context) (*Batch, error) {
+		var b *Batch
+		err := c.await(ctx, func() bool {
+			ms := c.nextBatch()
+			if len(ms) > 0 {
+				b = &Batch{Messages: ms}
+			}
+			return b != nil
+		})
+		return b, err
+	})
+}
+
+func sequence[T any](ctx context.Context, get func(context.Context) (*T, error)) iter.Seq2[*T, error] {
+	return func(yield func(*T, error) bool) {
+		for {
+			v, err := get(ctx)
+			if errors.Is(err, ErrTerminated) || ctx.Err() != nil && v == nil {
+				return
+			}
+			if !yield(v, err) {
+				return
+			}
+		}
+	}
+}
+
+// ConsumeChannel gives the channel of messages; it is the same at each call. It is unbuffered, and it is closed when the consumer
+// terminates. Problems of a partition are not seen on it: they are in the log. Reading it beside FetchMessage, Messages or
+// Batches shares the messages out among them.
+func (c *Consumer) ConsumeChannel() <-chan *Message {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.pumping {
+		c.pumping = true
+		c.wg.Go(c.pump)
+	}
+	return c.channel
+}

@@ -1,0 +1,294 @@
+package marshal
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/kafka-marshal/marshal/internal/history"
+	"github.com/kafka-marshal/marshal/internal/kafka"
+	"github.com/kafka-marshal/marshal/internal/lease"
+)
+
+// ensure builds the group's log if nobody did: from a base to where the rationalizer is, and makes it live.
+func (g *group) ensure(ctx context.Context) error {
+	select {
+	case g.building <- struct{}{}:
+		defer func() { <-g.building }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for {
+		g.mu.Lock()
+		live := g.live
+		g.mu.Unlock()
+		if live {
+			return nil
+		}
+		err := g.build(ctx)
+		switch {
+		case err == nil:
+		case ctx.Err() != nil:
+			return errors.Join(ctx.Err(), err)
+		default: // the log was cut under our hands, or a broker is away: from the beginning
+			g.r.c.report.lasting("replay "+g.name, logrus.Fields{"group": g.name}, "marshal: cannot read the group's history: "+err.Error())
+			pause(ctx, retryPause())
+		}
+	}
+}
+
+func (g *group) build(ctx context.Context) error {
+	if err := g.r.reached(ctx); err != nil {
+		return err
+	}
+	t := newTail(g.r.c, g.r.shard)
+	defer t.close()
+	var base history.Base
+	for found := false; !found; {
+		var err error
+		if base, found, err = g.find(ctx, t, g.collect()); err != nil {
+			return err
+		}
+	}
+	log := history.NewLog(base)
+	joint := g.collect()
+	var reading recordReader
+	var events []lease.Event
+	t.seek(base.From)
+	err := t.through(ctx, joint, func(e *entry) {
+		if string(e.key) == g.name && e.offset < joint {
+			reading.decode(e)
+			events, _ = log.Take(&reading.record, e.value, events[:0])
+		}
+	})
+	if err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.log, g.events = log, g.events[:0]
+	g.live, g.collecting = true, false
+	waiting := g.waiting
+	g.waiting = nil
+	for i := range waiting {
+		if waiting[i].offset >= joint && g.live {
+			g.apply(&waiting[i])
+		}
+	}
+	return nil
+}
+
+// collect has the rationalizer keep the group's records from now on, and tells from which offset on.
+func (g *group) collect() int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.collecting, g.waiting = true, nil
+	return g.r.position()
+}
+
+// find looks for a base in what lies before end, further and further back; where there is none, it waits for one.
+func (g *group) find(ctx context.Context, t *tail, end int64) (history.Base, bool, error) {
+	start, _, err := t.bounds(ctx)
+	if err != nil {
+		return history.Base{}, false, err
+	}
+	now := time.Now()
+	var scan *history.Scan
+	var seen bool
+	for _, ago := range append(history.Lookbacks(), -1) {
+		from := start
+		if ago >= 0 {
+			if from, err = t.at(ctx, now.Add(-ago).UnixMilli(), end); err != nil {
+				return history.Base{}, false, err
+			}
+			from = max(from, start)
+		}
+		scan, seen, err = g.scan(ctx, t, from, end)
+		if err != nil {
+			return history.Base{}, false, err
+		}
+		if base, ok := scan.Base(); ok {
+			return base, true, nil
+		}
+		if from == start {
+			break
+		}
+	}
+	return g.await(ctx, t, scan, seen)
+}
+
+// scan reads what lies between two offsets.
+func (g *group) scan(ctx context.Context, t *tail, from, end int64) (*history.Scan, bool, error) {
+	scan := history.NewScan(g.r.c.topicID, from)
+	var reading recordReader
+	seen := false
+	t.seek(from)
+	err := t.through(ctx, end, func(e *entry) {
+		if string(e.key) == g.name && e.offset < end {
+			reading.decode(e)
+			scan.Add(&reading.record, e.value)
+			seen = seen || reading.record.Kind != lease.KindProbe
+		}
+	})
+	return scan, seen, err
+}
+
+// await goes on reading, probes, and writes a Base when it may (PROTOCOL.md §7).
+func (g *group) await(ctx context.Context, t *tail, scan *history.Scan, seen bool) (history.Base, bool, error) {
+	c := g.r.c
+	var nonce [8]byte
+	_, _ = rand.Read(nonce[:]) // never fails
+	p := c.client.NewProducer(c.set.topic, g.r.shard)
+	defer p.Close()
+	b := history.NewBeginner(c.topicID, scan, t.next-1, seen, binary.BigEndian.Uint64(nonce[:]), c.clock.now().Mono)
+	if err := g.oldest(ctx, b); err != nil {
+		return history.Base{}, false, err
+	}
+	c.report.info(logrus.Fields{"group": g.name}, "marshal: the group's history does not reach back to its beginning; waiting for a snapshot, or until nobody else is there")
+	var reading recordReader
+	for {
+		records, wake := b.Tick(c.clock.now().Mono, g.r.tokenBase())
+		if err := g.appendAll(ctx, p, records); err != nil {
+			return history.Base{}, false, err
+		}
+		wait := min(c.clock.until(wake), shardWait)
+		if err := t.poll(ctx, wait, func(e *entry) {
+			if string(e.key) == g.name {
+				reading.decode(e)
+				b.Add(&reading.record, e.value, c.clock.now().Mono)
+			}
+		}); err != nil {
+			return history.Base{}, false, err
+		}
+		b.Read(t.next-1, c.clock.now().Mono)
+		if base, ok := b.Base(); ok {
+			return base, true, nil
+		}
+	}
+}
+
+// oldest tells the beginner how old the shard's oldest record is.
+func (g *group) oldest(ctx context.Context, b *history.Beginner) error {
+	t := newTail(g.r.c, g.r.shard)
+	defer t.close()
+	start, end, err := t.bounds(ctx)
+	if err != nil || start >= end {
+		return err
+	}
+	t.seek(start)
+	first := true
+	return t.poll(ctx, 0, func(e *entry) {
+		if first {
+			b.Oldest(e.timestamp, e.brokerTime)
+			first = false
+		}
+	})
+}
+
+func (g *group) appendAll(ctx context.Context, p *kafka.Producer, records []lease.Record) error {
+	for i := range records {
+		if _, err := p.Append(ctx, []kafka.Message{{Key: []byte(g.name), Value: appendRecord(nil, &records[i])}}); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			g.r.c.report.lasting("probe "+g.name, logrus.Fields{"group": g.name}, "marshal: cannot write to the coordination topic: "+err.Error())
+		}
+	}
+	return nil
+}
+
+// tokenBase is a proposal for what the group's tokens start from.
+func (r *rationalizer) tokenBase() int64 {
+	return max(time.Now().UnixMilli(), r.largest()+1) << 20
+}
+
+func (r *rationalizer) largest() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.newest
+}
+
+// recheck reads the group's history again from its base, beside the running claims, and drops the world if it is another.
+func (g *group) recheck(ctx context.Context) {
+	same, err := g.reread(ctx)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.rechecking = false
+	f := logrus.Fields{"group": g.name}
+	switch {
+	case err != nil:
+		g.r.c.report.lasting("recheck "+g.name, f, "marshal: cannot read the group's history again: "+err.Error())
+	case same:
+		g.r.c.report.info(f, "marshal: the history is what this process had read; the other member will find its fault")
+	default:
+		g.reset("the log is not the one that was read")
+	}
+}
+
+func (g *group) reread(ctx context.Context) (same bool, err error) {
+	t := newTail(g.r.c, g.r.shard)
+	defer t.close()
+	end := g.r.position()
+	base, found, err := g.find(ctx, t, end)
+	if err != nil || !found {
+		return false, err
+	}
+	g.mu.Lock()
+	if !g.live {
+		g.mu.Unlock()
+		return true, nil // another reset came first
+	}
+	check := g.log.Recheck(base)
+	g.mu.Unlock()
+	var reading recordReader
+	t.seek(base.From)
+	if err := t.through(ctx, end, func(e *entry) {
+		if string(e.key) == g.name {
+			reading.decode(e)
+			check.Add(&reading.record, e.value)
+		}
+	}); err != nil {
+		return false, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	same, reached := check.Same()
+	return same && reached, nil
+}
+
+// reset drops the world: the members' claims end now, and they join again when the leases of everybody who may have
+// read the old log are over. Called with g.mu held.
+func (g *group) reset(reason string) {
+	if !g.live {
+		g.waiting = nil
+		return
+	}
+	wait := time.Duration(0)
+	for i := range g.log.World().Instances() {
+		if i.Status == lease.Alive {
+			wait = max(wait, i.TTL)
+		}
+	}
+	g.live, g.collecting, g.waiting, g.events = false, false, nil, g.events[:0]
+	for _, m := range g.members {
+		m.drop(reason)
+	}
+	g.r.c.report.error(logrus.Fields{"group": g.name, "wait": wait},
+		fmt.Sprintf("marshal: %s: claims end, and this process joins again when all leases of before are over", reason))
+	g.r.c.wg.Go(func() {
+		pause(g.r.c.ctx, wait)
+		if err := g.ensure(g.r.c.ctx); err != nil {
+			return // the cluster was terminated
+		}
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		for _, m := range g.members {
+			m.rejoin()
+		}
+	})
+}

@@ -1,0 +1,100 @@
+package marshal
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sirupsen/logrus"
+)
+
+// reporter writes log lines on a goroutine of its own, so that a slow logger holds nobody up: no lock is held while it
+// writes, and who reports never waits. What does not fit is counted and the count is written.
+type reporter struct {
+	log     logrus.FieldLogger
+	lines   chan line
+	dropped atomic.Int64
+
+	mu   sync.Mutex
+	last map[string]time.Time // of rate-limited lines
+}
+
+type line struct {
+	level  logrus.Level
+	fields logrus.Fields
+	text   string
+}
+
+const (
+	reportQueue = 4096
+	reportEvery = 10 * time.Second // of one rate-limited line
+)
+
+func newReporter(log logrus.FieldLogger) *reporter {
+	return &reporter{log: log, lines: make(chan line, reportQueue), last: map[string]time.Time{}}
+}
+
+func (r *reporter) run(ctx context.Context) {
+	for {
+		select {
+		case l := <-r.lines:
+			r.write(l)
+		case <-ctx.Done():
+			for {
+				select {
+				case l := <-r.lines:
+					r.write(l)
+				default:
+					return
+				}
+			}
+		}
+	}
+}
+
+func (r *reporter) write(l line) {
+	if n := r.dropped.Swap(0); n > 0 {
+		r.log.WithField("lines", n).Warn("marshal: log lines were dropped, the logger is too slow")
+	}
+	log := r.log.WithFields(l.fields)
+	switch l.level {
+	case logrus.ErrorLevel:
+		log.Error(l.text)
+	case logrus.WarnLevel:
+		log.Warn(l.text)
+	case logrus.DebugLevel:
+		log.Debug(l.text)
+	default:
+		log.Info(l.text)
+	}
+}
+
+func (r *reporter) put(level logrus.Level, fields logrus.Fields, text string) {
+	select {
+	case r.lines <- line{level: level, fields: fields, text: text}:
+	default:
+		r.dropped.Add(1)
+	}
+}
+
+func (r *reporter) info(f logrus.Fields, text string)  { r.put(logrus.InfoLevel, f, text) }
+func (r *reporter) warn(f logrus.Fields, text string)  { r.put(logrus.WarnLevel, f, text) }
+func (r *reporter) error(f logrus.Fields, text string) { r.put(logrus.ErrorLevel, f, text) }
+
+// lasting writes a line about a problem that may go on for long: at most one per key in 10 s.
+func (r *reporter) lasting(key string, f logrus.Fields, text string) {
+	now := time.Now()
+	r.mu.Lock()
+	ok := now.Sub(r.last[key]) >= reportEvery
+	if ok {
+		if len(r.last) > reportQueue {
+			clear(r.last)
+		}
+		r.last[key] = now
+	}
+	r.mu.Unlock()
+	if ok {
+		r.warn(f, text)
+	}
+}

@@ -1,0 +1,347 @@
+package marshal
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/IBM/sarama"
+
+	"github.com/kafka-marshal/marshal/internal/kafka"
+	"github.com/kafka-marshal/marshal/internal/lease"
+	"github.com/kafka-marshal/marshal/internal/member"
+)
+
+func compareKeys(a, b lease.Key) int {
+	return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+}
+
+// starter finds out where the partitions of new claims begin, and begins them. What cannot be told yet is tried again:
+// nothing is handed out of a partition whose start is not certain.
+func (c *Consumer) starter(ctx context.Context) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	backoff := c.options.RetryBackoffMin
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-c.starts:
+		}
+		err := errors.Join(c.startAll(ctx), c.repairAll(ctx))
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			c.m.c.report.lasting("start "+c.m.groupID, c.m.fields(), "marshal: cannot begin all partitions yet: "+err.Error())
+			timer.Reset(backoff)
+			backoff = min(2*backoff, c.options.RetryBackoffMax)
+		default:
+			backoff = c.options.RetryBackoffMin
+		}
+	}
+}
+
+// start is a partition that is to begin.
+type start struct {
+	claim   *claim
+	id      int32
+	topicID lease.TopicID
+	next    int64 // lease.NoProgress: not known yet
+	certain bool
+}
+
+// startAll begins what is claimed and has not begun.
+func (c *Consumer) startAll(ctx context.Context) error {
+	starts, unknown := c.pendingStarts()
+	if unknown {
+		c.look()
+	}
+	c.consultWorld(starts)
+	var rest []*start
+	for _, s := range starts {
+		if s.certain {
+			c.begin(s)
+		} else {
+			rest = append(rest, s)
+		}
+	}
+	if len(rest) == 0 {
+		return nil
+	}
+	return c.startFromKafka(ctx, rest)
+}
+
+func (c *Consumer) pendingStarts() (starts []*start, unknown bool) {
+	running := c.running()
+	c.knownMu.Lock()
+	defer c.knownMu.Unlock()
+	for _, cl := range running {
+		topic := c.known[cl.key.Topic]
+		if topic.Err != nil || topic.ID == [16]byte{} {
+			unknown = true
+			continue
+		}
+		first, last := cl.key.Partition, cl.key.Partition
+		if cl.key.Partition == lease.WholeTopic {
+			first, last = 0, int32(len(topic.Partitions))-1
+		} else if int(last) >= len(topic.Partitions) {
+			unknown = true // granted by somebody who sees more of the topic
+			continue
+		}
+		for id := first; id <= last; id++ {
+			if !cl.has(id) {
+				starts = append(starts, &start{claim: cl, id: id, topicID: topic.ID, next: lease.NoProgress})
+			}
+		}
+	}
+	return starts, unknown
+}
+
+// consultWorld takes the progress that the group's log knows of, for this life of the topic.
+func (c *Consumer) consultWorld(starts []*start) {
+	g := c.m.g
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.live {
+		return
+	}
+	w := g.log.World()
+	for _, s := range starts {
+		p, ok := w.Progress(s.claim.key.Topic, s.id)
+		if ok && p.Next != lease.NoProgress && p.TopicID.Same(s.topicID) {
+			s.next = p.Next
+			s.certain = s.claim.handed // its owner of before was alive: nobody reset offsets meanwhile
+		}
+	}
+}
+
+// startFromKafka asks for the group's committed offsets, and where there are none for what the options say.
+func (c *Consumer) startFromKafka(ctx context.Context, starts []*start) error {
+	committed := make([]kafka.Committed, len(starts))
+	for i, s := range starts {
+		committed[i] = kafka.Committed{Topic: s.claim.key.Topic, Partition: s.id}
+	}
+	if err := c.m.c.client.FetchOffsets(ctx, c.m.groupID, committed); err != nil {
+		return fmt.Errorf("committed offsets: %w", err)
+	}
+	var errs []error
+	var fresh []*start
+	for i, s := range starts {
+		o := &committed[i]
+		switch {
+		case o.Err != nil:
+			errs = append(errs, fmt.Errorf("committed offset of %s/%d: %w", o.Topic, o.Partition, o.Err))
+		case s.next != lease.NoProgress && o.Offset >= 0 && o.Offset != s.next && !isOurs(o.Metadata):
+			errs = append(errs, c.adopt(ctx, s, o.Offset))
+		case s.next != lease.NoProgress:
+			c.begin(s)
+		case o.Offset >= 0:
+			s.next = o.Offset
+			c.begin(s)
+		default:
+			fresh = append(fresh, s)
+		}
+	}
+	return errors.Join(errors.Join(errs...), c.startFresh(ctx, fresh))
+}
+
+// adopt takes an offset that somebody set from outside: it is committed with our metadata, and becomes the progress by a Seek,
+// which ends this claim and starts it again under a new epoch.
+func (c *Consumer) adopt(ctx context.Context, s *start, offset int64) error {
+	f := s.claim.fields()
+	f["offset"], f["progress"] = offset, s.next
+	c.m.c.report.warn(f, "marshal: the group's offset was set from outside; going on there")
+	mark := []kafka.Committed{{Topic: s.claim.key.Topic, Partition: s.id, Offset: offset, Metadata: c.m.metadata(s.claim.token)}}
+	if err := c.m.c.client.CommitOffsets(ctx, c.m.groupID, mark); err != nil || mark[0].Err != nil {
+		return fmt.Errorf("marking the offset of %s/%d: %w", mark[0].Topic, s.id, errors.Join(err, mark[0].Err))
+	}
+	c.seek(s.claim, s.id, s.topicID, offset)
+	return nil
+}
+
+// seek sets a partition's progress under the claim's epoch.
+func (c *Consumer) seek(cl *claim, id int32, topicID lease.TopicID, next int64) {
+	c.m.withMember(func(now member.Now) member.Output {
+		return c.m.member.Seek(lease.Key{Topic: cl.key.Topic, Partition: id}, topicID, next, cl.epoch, now)
+	})
+}
+
+// startFresh begins partitions that the group has no position for.
+func (c *Consumer) startFresh(ctx context.Context, starts []*start) error {
+	if len(starts) == 0 {
+		return nil
+	}
+	queries := make([]kafka.OffsetQuery, len(starts))
+	for i, s := range starts {
+		queries[i] = kafka.OffsetQuery{Topic: s.claim.key.Topic, Partition: s.id, At: c.startTime(s)}
+	}
+	answers := c.m.c.client.Offsets(ctx, queries)
+	var errs []error
+	var late []*start // nothing at or after the time: behind the newest
+	for i, s := range starts {
+		switch a := answers[i]; {
+		case a.Err != nil:
+			errs = append(errs, fmt.Errorf("offset of %s/%d: %w", s.claim.key.Topic, s.id, a.Err))
+		case a.Offset < 0:
+			late = append(late, s)
+		default:
+			s.next = a.Offset
+			c.begin(s)
+		}
+	}
+	for _, s := range late {
+		a := c.m.c.client.Offsets(ctx, []kafka.OffsetQuery{{Topic: s.claim.key.Topic, Partition: s.id, At: sarama.OffsetNewest}})[0]
+		if a.Err != nil {
+			errs = append(errs, fmt.Errorf("offset of %s/%d: %w", s.claim.key.Topic, s.id, a.Err))
+			continue
+		}
+		s.next = a.Offset
+		c.begin(s)
+	}
+	return errors.Join(errs...)
+}
+
+// startTime is what to ask ListOffsets for.
+func (c *Consumer) startTime(s *start) int64 {
+	switch o := c.options.StartOffset; o {
+	case StartEarliest:
+		return sarama.OffsetOldest
+	case StartLatest:
+		c.knownMu.Lock()
+		defer c.knownMu.Unlock()
+		if s.id < c.first[s.claim.key.Topic] {
+			return sarama.OffsetNewest
+		}
+		return sarama.OffsetOldest // it appeared later: its first records are for this group too
+	default:
+		return int64(o)
+	}
+}
+
+// firstCounts tells how many partitions each topic had when the group first ran, as far as the log and the committed
+// offsets know; else how many it has. Only StartLatest wants to know.
+func (c *Consumer) firstCounts(ctx context.Context) (map[string]int32, error) {
+	counts := map[string]int32{}
+	if c.options.StartOffset != StartLatest {
+		return counts, nil
+	}
+	g := c.m.g
+	g.mu.Lock()
+	if g.live {
+		w := g.log.World()
+		for _, name := range c.names {
+			counts[name] = w.Partitions(name)
+		}
+		for key := range w.AllProgress() {
+			if _, asked := counts[key.Topic]; asked {
+				counts[key.Topic] = max(counts[key.Topic], key.Partition+1)
+			}
+		}
+	}
+	g.mu.Unlock()
+	for _, name := range c.names {
+		if counts[name] > 0 {
+			continue
+		}
+		n := int32(len(c.known[name].Partitions))
+		committed := make([]kafka.Committed, n)
+		for id := range n {
+			committed[id] = kafka.Committed{Topic: name, Partition: id}
+		}
+		if n > 0 {
+			if err := c.m.c.client.FetchOffsets(ctx, c.m.groupID, committed); err != nil {
+				return nil, fmt.Errorf("marshal: committed offsets of %s: %w", name, err)
+			}
+		}
+		counts[name] = n
+		for id := n - 1; id >= 0; id-- {
+			if committed[id].Offset >= 0 {
+				counts[name] = id + 1
+				break
+			}
+		}
+	}
+	return counts, nil
+}
+
+// begin starts a partition at its position.
+func (c *Consumer) begin(s *start) {
+	p := newPartition(s.claim, s.id, s.topicID, s.next, c.options.MaxInFlight)
+	if !s.claim.begin(p) {
+		p.cancel(ErrClaimLost)
+		return
+	}
+	c.fetcher.add(p)
+}
+
+// repair has a partition looked after whose offset its log does not have.
+func (c *Consumer) repair(p *partition) {
+	c.knownMu.Lock()
+	c.broken = append(c.broken, p)
+	c.knownMu.Unlock()
+	wakeUp(c.starts)
+}
+
+func (c *Consumer) repairAll(ctx context.Context) error {
+	c.knownMu.Lock()
+	broken := c.broken
+	c.broken = nil
+	c.knownMu.Unlock()
+	var errs []error
+	for _, p := range broken {
+		if !p.ended() {
+			errs = append(errs, c.repairOne(ctx, p))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// repairOne finds out what the log has, and does what OnOutOfRange says.
+func (c *Consumer) repairOne(ctx context.Context, p *partition) error {
+	answers := c.m.c.client.Offsets(ctx, []kafka.OffsetQuery{
+		{Topic: p.topic, Partition: p.id, At: sarama.OffsetOldest}, {Topic: p.topic, Partition: p.id, At: sarama.OffsetNewest},
+	})
+	if err := errors.Join(answers[0].Err, answers[1].Err); err != nil {
+		return fmt.Errorf("range of %s/%d: %w", p.topic, p.id, err) // the fetcher comes here again
+	}
+	first, end := answers[0].Offset, answers[1].Offset
+	p.mu.Lock()
+	at := p.next
+	p.mu.Unlock()
+	if first <= at && at <= end {
+		p.jump(at) // it is in range now, or was cut and has grown again: without the old epoch
+		return nil
+	}
+	to := first
+	switch c.options.OnOutOfRange {
+	case FailOutOfRange:
+		c.trouble(p, at, fmt.Errorf("out of range, the log has %d to %d: %w", first, end, kafka.ErrOutOfRange))
+		return nil
+	case ResetToLatest:
+		to = end
+	}
+	f := p.claim.fields()
+	f["partition"], f["from"], f["to"] = p.id, at, to
+	c.m.c.report.warn(f, "marshal: the position is no longer in the log; going on elsewhere, what lies between is lost to this group")
+	if to < at {
+		c.seek(p.claim, p.id, p.topicID, to)
+		return nil
+	}
+	p.jump(to)
+	return nil
+}
+
+// jump goes on fetching at an offset not below the present one.
+func (p *partition) jump(to int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.next, p.lastEpoch = to, -1
+	p.fetches++
+	p.settle()
+	p.moved.Store(true)
+}

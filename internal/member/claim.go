@@ -20,11 +20,14 @@ type retake struct {
 	wait time.Duration // how long it was this time
 }
 
-// vacancy is a free key that we may claim.
+// vacancy is a free key that we want.
 type vacancy struct {
 	since time.Duration // Mono since when
-	turn  int           // ours, in the order of those who may
+	turn  int           // ours among those who may claim it; unknown until it is worth the trouble
 }
+
+// unknown is a turn that was not asked for yet.
+const unknown = -2
 
 // take is what there is to claim, and what we asked for.
 type take struct {
@@ -53,17 +56,15 @@ func (m *Member) claim(now Now) {
 		m.later(t.pause)
 		return
 	}
-	var keys []lease.Key
+	keys := m.inheritance()
 	chosen := map[lease.Key]bool{}
+	for _, k := range keys {
+		chosen[k] = true
+	}
 	choose := func(k lease.Key) {
 		if !chosen[k] {
 			chosen[k] = true
 			keys = append(keys, k)
-		}
-	}
-	for _, k := range m.inheritance() {
-		if t.asked[k] == 0 {
-			choose(k)
 		}
 	}
 	for _, k := range m.claims.want.Pinned {
@@ -72,21 +73,15 @@ func (m *Member) claim(now Now) {
 		}
 	}
 	room := m.room()
-	for _, k := range m.claims.plan.Greedy(m.cfg.Instance) {
-		if !chosen[k] && m.mayAsk(k) && room.take(m, k) {
-			choose(k)
+	for _, ours := range [][]lease.Key{m.claims.plan.Greedy(m.cfg.Instance), m.claims.plan.Planned(m.cfg.Instance)} {
+		for _, k := range ours {
+			if !chosen[k] && m.mayAsk(k) && room.take(m, k) {
+				choose(k)
+			}
 		}
 	}
 	for _, k := range m.claims.plan.Free() {
-		v, ours := t.free[k]
-		if !ours || chosen[k] || t.asked[k] != 0 {
-			continue
-		}
-		if due := v.since + time.Duration(v.turn)*m.turn(); m.now < due {
-			m.later(due)
-			continue
-		}
-		if m.mayAsk(k) && room.take(m, k) {
+		if !chosen[k] && m.myTurn(k) && m.mayAsk(k) && room.take(m, k) {
 			choose(k)
 		}
 	}
@@ -99,23 +94,46 @@ func (m *Member) claim(now Now) {
 	}
 }
 
-// survey notes, for a new plan, which free keys we may claim and since when they are free.
+// survey notes, for a new plan, which free keys we want and since when they are free.
 func (m *Member) survey() {
 	t := &m.take
 	free := make(map[lease.Key]vacancy, len(t.free))
 	for _, k := range m.claims.plan.Free() {
-		turn := m.claims.plan.TurnOf(k, m.cfg.Instance)
-		if turn < 0 {
+		if _, ok := m.claims.wants(k); !ok {
 			continue
 		}
 		v, ok := t.free[k]
 		if !ok {
 			v.since = m.now
 		}
-		v.turn = turn
+		v.turn = unknown
 		free[k] = v
 	}
 	t.free = free
+}
+
+// myTurn tells whether those before us had the time to claim a free key, one after the other.
+func (m *Member) myTurn(k lease.Key) bool {
+	v, ok := m.take.free[k]
+	if !ok || m.take.asked[k] != 0 {
+		return false
+	}
+	due := v.since + m.turn()
+	if m.now >= due {
+		if v.turn == unknown {
+			v.turn = m.claims.plan.TurnOf(k, m.cfg.Instance)
+			m.take.free[k] = v
+		}
+		if v.turn < 0 {
+			return false
+		}
+		due = v.since + time.Duration(v.turn)*m.turn()
+	}
+	if m.now < due {
+		m.later(due)
+		return false
+	}
+	return true
 }
 
 // mayAsk tells whether a key may be asked for now: no Claim of it is on its way, and it is not one that we gave up too

@@ -90,6 +90,20 @@ func (m *Member) pulse(now Now) {
 	m.beatWith(m.pending(), now)
 }
 
+// awaken heartbeats at once where the wall or the boot clock alone has ended our trust: the machine was suspended, and
+// the others may be about to give us up. Once is enough, until that heartbeat is read back or the next one is due.
+func (m *Member) awaken(now Now) {
+	if m.stage != member || now.before(m.own.trust) || m.now >= m.own.trust.Mono {
+		return
+	}
+	for _, s := range m.own.sent {
+		if now.before(trustFrom(s.started, m.ttl())) {
+			return
+		}
+	}
+	m.beat.at = m.now
+}
+
 // report takes a position of a key that we run. What the world has already needs no heartbeat.
 func (m *Member) report(p Position) {
 	c := m.claims.covering(p.Key)

@@ -24,8 +24,9 @@ import (
 // origin; goes on while the machine is suspended; read on ticks only, elsewhere zero and then not looked at).
 type Now struct{ Mono, Wall, Boot time.Duration }
 
-// Never is the Wake of a member that has nothing more to do.
-const Never = time.Duration(math.MaxInt64)
+// Never is the Wake of a member that has nothing more to do: so far off that clocks do not get there, and that it can
+// still be reckoned with.
+const Never = time.Duration(math.MaxInt64 / 4)
 
 // Config is what a member is made with.
 type Config struct {
@@ -188,6 +189,7 @@ func (m *Member) Tick(now Now) Output {
 	}
 	m.clocks(now)
 	m.claims.linger = false
+	m.awaken(now)
 	return m.settle(now)
 }
 

@@ -1,17 +1,38 @@
 package member
 
-import "github.com/kafka-marshal/marshal/internal/lease"
+import (
+	"slices"
 
-// inheritance lists the keys of parked instances with our client id: they are the last run of us, and the world grants
-// them to a plain Claim. They are claimed together, wanted or not, as soon as we want anything.
+	"github.com/kafka-marshal/marshal/internal/lease"
+)
+
+// inheritance lists the keys of parked instances with our client id that are not asked for yet: they are the last run of
+// us, and the world grants them to a plain Claim. As soon as the world knows what we want they are claimed all together,
+// wanted or not (reclaimWait), in the form in which we want them: partitions of a parked run may become a whole topic.
 func (m *Member) inheritance() []lease.Key {
-	if len(m.claims.want.Interests) == 0 {
+	if len(m.claims.want.Interests) == 0 || !m.settled() {
 		return nil
 	}
 	var keys []lease.Key
+	chosen := map[lease.Key]bool{}
+	for _, k := range m.claims.plan.Parked(m.cfg.Instance) {
+		chosen[k] = true
+		if m.mayAsk(k) {
+			keys = append(keys, k)
+		}
+	}
+	covered := func(k lease.Key) bool {
+		if k.Partition != lease.WholeTopic {
+			return chosen[k] || chosen[lease.Key{Topic: k.Topic, Partition: lease.WholeTopic}]
+		}
+		return slices.ContainsFunc(keys, func(o lease.Key) bool { return o.Topic == k.Topic })
+	}
 	for _, p := range m.watch.peers {
-		if p.parked && p.client == m.cfg.Client {
-			for k := range m.world().HeldBy(p.id) {
+		if !p.parked || p.client != m.cfg.Client {
+			continue
+		}
+		for k := range m.world().HeldBy(p.id) {
+			if !covered(k) && m.mayAsk(k) {
 				keys = append(keys, k)
 			}
 		}

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -72,7 +73,8 @@ func (f *FetchConn) fillAnswer(a *FetchAnswer) {
 		}
 		return
 	}
-	found := make([]bool, len(f.asked))
+	f.found = append(f.found[:0], make([]bool, len(f.asked))...)
+	a.Parts = slices.Grow(a.Parts, len(f.asked))
 	at, n := 0, 0
 	for i := range r.Topics {
 		t := &r.Topics[i]
@@ -82,18 +84,18 @@ func (f *FetchConn) fillAnswer(a *FetchAnswer) {
 				at = 0
 				continue
 			}
-			if !found[at] {
-				found[at] = true
+			if !f.found[at] {
+				f.found[at] = true
 				n++
 				a.Parts = append(a.Parts, f.part(&f.asked[at], p))
 			}
 			at++
 		}
 	}
-	if n == len(found) || n == 0 && a.Throttle > 0 {
+	if n == len(f.found) || n == 0 && a.Throttle > 0 {
 		return
 	}
-	for i, ok := range found {
+	for i, ok := range f.found {
 		if !ok {
 			a.Parts = append(a.Parts, f.failed(i, ErrIncomplete))
 		}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -41,18 +43,21 @@ func (c *Client) begin(ctx context.Context, addr string, ready chan<- *opening) 
 // finish waits for the end of the opening. Only what ready gave may be finished.
 func (c *Client) finish(o *opening) (*conn, error) {
 	defer o.cancel()
-	if err := o.d.failed(); err != nil {
-		return nil, openError(o.addr, "", err)
-	}
 	stop := context.AfterFunc(o.ctx, o.d.close)
 	ok, err := o.broker.Connected()
 	if !ok && err == nil {
 		err = io.ErrUnexpectedEOF
 	}
+	if d := o.d.failed(); d != nil {
+		err = d // what sarama makes of it says less
+	}
 	if err != nil {
 		stop()
 		o.d.close()
 		_ = o.broker.Close()
+		if ctx := o.ctx.Err(); ctx != nil {
+			err = noAnswer(ctx)
+		}
 		return nil, openError(o.addr, o.d.hint(err), err)
 	}
 	n := &conn{
@@ -67,7 +72,7 @@ func (c *Client) finish(o *opening) (*conn, error) {
 	}
 	if !stop() {
 		n.close()
-		return nil, openError(o.addr, "", context.Cause(o.ctx))
+		return nil, openError(o.addr, "", noAnswer(o.ctx.Err()))
 	}
 	if !c.keep(n) {
 		n.close()
@@ -92,7 +97,7 @@ func (c *Client) open(ctx context.Context, addr string) (*conn, error) {
 	case <-ready:
 		return c.finish(o)
 	case <-o.ctx.Done():
-		err := o.ctx.Err()
+		err := noAnswer(o.ctx.Err())
 		o.abandon()
 		return nil, openError(addr, "", err)
 	}
@@ -133,7 +138,7 @@ func (c *Client) race(ctx context.Context, addrs []string, tried *UnreachableErr
 			timer.Reset(0)
 		case <-ctx.Done():
 			for _, o := range running {
-				tried.add(o.addr, errors.New("no answer yet"))
+				tried.add(o.addr, noAnswer(ctx.Err()))
 			}
 			return nil, ctx.Err()
 		}
@@ -142,6 +147,8 @@ func (c *Client) race(ctx context.Context, addrs []string, tried *UnreachableErr
 }
 
 var errNone = errors.New("none of them answered")
+
+func noAnswer(err error) error { return fmt.Errorf("no answer: %w", err) }
 
 // dialer is what sarama dials with, for one connection.
 type dialer struct {
@@ -245,6 +252,12 @@ func (d *dialer) fail(err error) {
 	d.ready()
 }
 
+func (d *dialer) begins(head []byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.head = append(d.head, head...)
+}
+
 func (d *dialer) failed() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -266,28 +279,41 @@ func (d *dialer) hint(err error) string {
 		return "this port speaks HTTP, not Kafka"
 	case len(h) > 1 && h[0] == 0x15 && h[1] == 3:
 		return "this port wants TLS"
-	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, errNotKafka):
+		return fmt.Sprintf("it begins with %q", h)
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET):
 		return "the broker hung up: check TLS, SASL and the credentials"
 	}
 	return ""
 }
 
-// heard tells the dialer of the first bytes that come.
+// heard tells the dialer of the first bytes that come. What cannot be the size of an answer is not Kafka; sarama would
+// go on asking.
 type heard struct {
 	net.Conn
 	d    *dialer
 	done bool
+	err  error
 }
 
+var errNotKafka = errors.New("the answer is not Kafka's")
+
 func (h *heard) Read(b []byte) (int, error) {
-	n, err := h.Conn.Read(b)
-	if !h.done {
-		h.done = true
-		h.d.mu.Lock()
-		h.d.head = append([]byte(nil), b[:min(n, 4)]...)
-		h.d.mu.Unlock()
-		h.d.ready()
+	if h.err != nil {
+		return 0, h.err
 	}
+	n, err := h.Conn.Read(b)
+	if h.done {
+		return n, err
+	}
+	h.done = true
+	h.d.begins(b[:min(n, 4)])
+	if n > 0 && b[0] != 0 {
+		h.d.close()
+		n, err, h.err = 0, errNotKafka, errNotKafka
+		h.d.fail(err)
+	}
+	h.d.ready()
 	return n, err
 }
 

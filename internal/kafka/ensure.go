@@ -204,10 +204,13 @@ func (e *ensure) check(ctx context.Context, t Topic) error {
 			replicas = p.Replicas
 		}
 	}
+	cfg, err := e.describe(ctx)
+	if err != nil && Retriable(err) {
+		return fmt.Errorf("describe its settings: %w", err)
+	}
 	if replicas == 1 {
 		e.warn("replication factor 1: while the broker of a partition is away nobody can renew a claim, and if its disk is lost all claims are; use 3")
 	}
-	cfg, err := e.describe(ctx)
 	if Unauthorized(err) || errors.Is(err, ErrUnsupportedVersion) {
 		e.warn("its settings could not be checked (%v): cleanup.policy must be delete and unclean.leader.election.enable false", err)
 		return nil

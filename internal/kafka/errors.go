@@ -12,7 +12,7 @@ import (
 
 // What a caller decides on. A *BrokerError matches the one of its code, and the sarama.KError of its code too.
 var (
-	ErrClosed               = errors.New("kafka client closed")
+	ErrClosed               = errors.New("closed")
 	ErrUnknownTopic         = errors.New("unknown topic or partition")
 	ErrUnknownTopicID       = errors.New("unknown topic id: the topic was deleted or recreated")
 	ErrNotLeader            = errors.New("no leader there")

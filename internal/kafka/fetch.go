@@ -39,12 +39,14 @@ type FetchConn struct {
 	broker int32
 
 	asked   []FetchPart // what the answer that is due answers
+	found   []bool      // which of them were in it
 	sent    kmsg.FetchRequest
 	corr    int32
 	waiting bool // an answer is due
 	until   time.Time
 	resp    kmsg.FetchResponse
 	spare   atomic.Pointer[FetchAnswer] // a buffer that nothing points into
+	closed  atomic.Bool
 }
 
 // OpenFetch opens one, with one try. When it fails, ask Topics who leads the partitions now.
@@ -100,7 +102,7 @@ func (f *FetchConn) Send(parts []FetchPart, wait time.Duration) error {
 		f.corr, err = f.conn.send(req, time.Now().Add(ioLimit))
 	}
 	if err != nil {
-		return f.c.outcome(err)
+		return f.outcome(err)
 	}
 	f.waiting, f.until = true, time.Now().Add(wait+ioLimit)
 	return nil
@@ -146,8 +148,9 @@ func topicAt(topics []kmsg.FetchRequestTopic, p *FetchPart) int {
 	return -1
 }
 
-// Receive reads the next answer. Its first byte must come within the wait of its request and 2 s, and then it must flow.
-// It blocks; Close ends it. An error is one of the connection; what the broker refused is in the parts.
+// Receive reads the next answer. Its first byte must come within the wait of its request and 2 s, or 2 s of this call if
+// that is later, and then it must flow. It blocks; Close ends it, with ErrClosed. An error is one of the connection;
+// what the broker refused is in the parts.
 func (f *FetchConn) Receive() (*FetchAnswer, error) {
 	if !f.waiting {
 		return nil, fmt.Errorf("fetch at %s: no answer is due", f.conn.addr)
@@ -155,13 +158,25 @@ func (f *FetchConn) Receive() (*FetchAnswer, error) {
 	f.waiting = false
 	a, err := f.receive()
 	if err != nil {
-		return nil, f.c.outcome(f.conn.broke("Fetch", err))
+		return nil, f.outcome(f.conn.broke("Fetch", err))
 	}
 	return a, nil
 }
 
+// outcome is ErrClosed once it was closed by us.
+func (f *FetchConn) outcome(err error) error {
+	if f.closed.Load() {
+		return ErrClosed
+	}
+	return f.c.outcome(err)
+}
+
 func (f *FetchConn) receive() (*FetchAnswer, error) {
-	size, err := f.conn.size(f.until)
+	until := time.Now().Add(ioLimit) // an answer may have been there for long
+	if until.Before(f.until) {
+		until = f.until
+	}
+	size, err := f.conn.size(until)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +187,8 @@ func (f *FetchConn) receive() (*FetchAnswer, error) {
 	if err := f.conn.flow(a.buf); err != nil {
 		return nil, err
 	}
-	f.resp.SetVersion(f.sent.Version)
+	f.resp = kmsg.FetchResponse{Version: f.sent.Version, Topics: f.resp.Topics[:0]}
+	defer func() { clear(f.resp.Topics) }() // or it would keep the answer alive until the next
 	if err := f.conn.decode(a.buf, f.corr, &f.resp); err != nil {
 		return nil, err
 	}
@@ -185,6 +201,7 @@ const maxBatch = 64 << 20
 
 // Close closes the connection.
 func (f *FetchConn) Close() error {
+	f.closed.Store(true)
 	f.conn.close()
 	return nil
 }

@@ -45,10 +45,7 @@ func (c *Client) CommitOffsets(ctx context.Context, group string, cs []Committed
 		}
 		return fillCommitted(group, cs, heard, func(*Committed, Committed) {})
 	})
-	if err != nil {
-		return fmt.Errorf("commit offsets of %s: %w", group, err)
-	}
-	return nil
+	return failAll(cs, "commit", group, err)
 }
 
 // FetchOffsets reads them (Topic, Partition given). Only an answer that can be trusted counts as "none" (Offset -1 and
@@ -81,10 +78,19 @@ func (c *Client) FetchOffsets(ctx context.Context, group string, cs []Committed)
 		}
 		return fillCommitted(group, cs, heard, func(c *Committed, h Committed) { c.Offset, c.Metadata = h.Offset, h.Metadata })
 	})
-	if err != nil {
-		return fmt.Errorf("fetch offsets of %s: %w", group, err)
+	return failAll(cs, "fetch", group, err)
+}
+
+// failAll gives every entry the error of the whole, if there is one.
+func failAll(cs []Committed, what, group string, err error) error {
+	if err == nil {
+		return nil
 	}
-	return nil
+	err = fmt.Errorf("%s offsets of %s: %w", what, group, err)
+	for i := range cs {
+		cs[i].Err = err
+	}
+	return err
 }
 
 // groupNotFound is how some brokers say that a group has never committed.
@@ -128,24 +134,33 @@ func readOffsetFetch(r *kmsg.OffsetFetchResponse, group string, cs []Committed) 
 	return heard, brokerError(code, nil)
 }
 
-// fillCommitted sets cs from what was heard. An answer that is left out, or that may be better the next time, is an
-// error of the whole.
+// fillCommitted sets cs from what was heard. An answer that is left out, that may be better the next time, or that is
+// about the group is an error of the whole.
 func fillCommitted(group string, cs []Committed, heard map[topicPartition]Committed, set func(*Committed, Committed)) error {
 	var whole error
 	for i := range cs {
 		h, ok := heard[topicPartition{cs[i].Topic, cs[i].Partition}]
 		if !ok {
-			h.Err = ErrIncomplete
+			h.Offset, h.Err = -1, ErrIncomplete
 		}
 		if cs[i].Err = nil; h.Err != nil {
 			cs[i].Err = fmt.Errorf("offset of %s in %s/%d: %w", group, cs[i].Topic, cs[i].Partition, h.Err)
 		}
 		set(&cs[i], h)
-		if whole == nil && (!ok || errors.Is(h.Err, ErrCoordinator) || errors.Is(h.Err, sarama.ErrUnstableOffsetCommit)) {
+		if whole == nil && ofWhole(h.Err) {
 			whole = cs[i].Err
 		}
 	}
 	return whole
+}
+
+func ofWhole(err error) bool {
+	for _, w := range []error{ErrIncomplete, ErrCoordinator, sarama.ErrUnstableOffsetCommit, ErrUnknownMember, ErrGroupAuthorization} {
+		if errors.Is(err, w) {
+			return true
+		}
+	}
+	return false
 }
 
 // askCoordinator puts a question to the group's coordinator until read takes the answer or refuses it for good.

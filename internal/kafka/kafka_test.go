@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 )
 
-func TestSmoke(t *testing.T) {
+func TestEveryCallOnce(t *testing.T) {
 	k := newCluster(t, kfake.NumBrokers(3), kfake.SeedTopics(4, "t"))
 	c := dial(t, nil, k.ListenAddrs()...)
 	ctx := within(t, 5*time.Second)

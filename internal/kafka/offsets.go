@@ -70,6 +70,7 @@ type leaderOffsets struct {
 	link *link
 	reqs []*listOffsets
 	err  error
+	stop func() bool // ends the watch for the end of ctx
 }
 
 type listOffsets struct {
@@ -91,12 +92,15 @@ func (c *Client) offsetsOnce(ctx context.Context, qs []OffsetQuery, as []OffsetA
 	until := limit(ctx, ioLimit)
 	for _, g := range groups {
 		if g.err == nil {
-			defer g.link.conn.watch(ctx)()
+			g.stop = g.link.conn.watch(ctx)
 			g.send(until)
 		}
 	}
 	for _, g := range groups {
 		g.receive(until, as)
+		if g.stop != nil {
+			g.stop()
+		}
 		for _, r := range g.reqs {
 			for _, i := range r.of {
 				if g.err != nil {

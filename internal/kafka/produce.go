@@ -50,6 +50,9 @@ func (p *Producer) Append(ctx context.Context, ms []Message) (first int64, err e
 	}
 	p.look = p.look || LookAgain(err)
 	sent := !Refused(err)
+	if p.isClosed() {
+		err = ErrClosed
+	}
 	err = p.c.outcome(fmt.Errorf("append to %s/%d: %w", p.topic, p.partition, err))
 	if !sent && !Refused(err) {
 		err = refused{err}
@@ -126,12 +129,10 @@ func (p *Producer) connect(ctx context.Context) (*conn, error) {
 		return nil, ErrUnknownBroker
 	}
 	p.look = false
-	p.mu.Lock()
-	n, closed := p.conn, p.closed
-	p.mu.Unlock()
-	if closed {
+	if p.isClosed() {
 		return nil, ErrClosed
 	}
+	n := p.conn // which only connect sets
 	if n != nil && n.addr == addr && !n.closed.Load() {
 		return n, nil
 	}
@@ -150,6 +151,12 @@ func (p *Producer) connect(ctx context.Context) (*conn, error) {
 	}
 	p.conn = n
 	return n, nil
+}
+
+func (p *Producer) isClosed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closed
 }
 
 // Close drops its connection. An Append under way ends with an error.

@@ -61,13 +61,8 @@ func replaceSum(total, part *uint64, now uint64) {
 	*part = now
 }
 
-// sumInstance brings what an instance adds to the plan's sum up to date.
+// sumInstance brings what an alive or parked instance adds to the plan's sum up to date.
 func (w *World) sumInstance(in *instance) {
-	if in.Status == Ended {
-		h := mix(mix(mix(mix(tagEnded, in.hash), hashString(in.Client)), uint64(in.FirstJoin)), uint64(in.EndedAt))
-		replaceSum(&w.planSum, &in.sum, finish(h))
-		return
-	}
 	h := mix(mix(mix(tagPresent, in.hash), hashString(in.Client)), hashString(in.Host))
 	h = mix(mix(mix(mix(h, uint64(in.TTL)), uint64(in.MaxVersion)), uint64(in.Status)), uint64(in.FirstJoin))
 	h = mix(h, uint64(len(in.Interests)))
@@ -81,25 +76,33 @@ func (w *World) sumInstance(in *instance) {
 	for _, k := range in.Pinned {
 		h = mix(mix(h, hashString(k.Topic)), uint64(uint32(k.Partition)))
 	}
-	replaceSum(&w.planSum, &in.sum, finish(h))
+	replaceSum(&w.planSum, &in.planSum, finish(h))
 }
 
 // sumRenewal brings what an instance's newest renewal adds up to date.
 func (w *World) sumRenewal(in *instance) {
 	h := mix(mix(mix(tagRenewal, in.hash), in.Seq), uint64(in.Renewed))
-	replaceSum(&w.restSum, &in.renewalSum, finish(mix(mix(h, uint64(in.Load.InFlight)), uint64(in.Load.Lag))))
+	replaceSum(&w.restSum, &in.restSum, finish(mix(mix(h, uint64(in.Load.InFlight)), uint64(in.Load.Lag))))
 }
 
-// sumLease brings what a key's lease or last owner adds up to date.
+// sumEnded leaves of an instance only the memory that it has ended, on which no plan depends.
+func (w *World) sumEnded(in *instance) {
+	replaceSum(&w.planSum, &in.planSum, 0)
+	h := mix(mix(mix(mix(tagEnded, in.hash), hashString(in.Client)), uint64(in.FirstJoin)), uint64(in.EndedAt))
+	replaceSum(&w.restSum, &in.restSum, finish(h))
+}
+
+// sumLease brings what a key's lease, or the memory of its last owner, adds up to date.
 func (w *World) sumLease(s *slot) {
-	var h uint64
+	var lease, last uint64
 	switch {
 	case s.owner != nil:
-		h = finish(mix(mix(mix(tagLease, s.hash), s.owner.hash), uint64(s.epoch)))
+		lease = finish(mix(mix(mix(tagLease, s.hash), s.owner.hash), uint64(s.epoch)))
 	case s.epoch != NoEpoch:
-		h = finish(mix(mix(mix(tagLastOwner, s.hash), hashString(s.client)), uint64(s.epoch)))
+		last = finish(mix(mix(mix(tagLastOwner, s.hash), hashString(s.client)), uint64(s.epoch)))
 	}
-	replaceSum(&w.planSum, &s.leaseSum, h)
+	replaceSum(&w.planSum, &s.leaseSum, lease)
+	replaceSum(&w.restSum, &s.lastSum, last)
 }
 
 func markSum(s *slot, in *instance) uint64 { return finish(mix(mix(tagMark, s.hash), in.hash)) }

@@ -147,9 +147,8 @@ func (a *application) end(in *instance) {
 	w.retire(in)
 	i, _ := slices.BinarySearchFunc(w.present, in.FirstJoin, func(o *instance, at int64) int { return cmp.Compare(o.FirstJoin, at) })
 	w.present = slices.Delete(w.present, i, i+1)
-	replaceSum(&w.restSum, &in.renewalSum, 0)
 	in.Instance = Instance{ID: in.ID, Client: in.Client, Status: Ended, FirstJoin: in.FirstJoin, EndedAt: a.rec.Offset}
-	w.sumInstance(in)
+	w.sumEnded(in)
 	w.ended = append(w.ended, in)
 }
 
@@ -158,7 +157,7 @@ func (w *World) forget() {
 	n := 0
 	for n < len(w.ended) && w.last-w.ended[n].EndedAt > EndedMemory {
 		in := w.ended[n]
-		replaceSum(&w.planSum, &in.sum, 0)
+		replaceSum(&w.restSum, &in.restSum, 0)
 		delete(w.instances, in.ID)
 		w.ended[n] = nil
 		n++

@@ -218,7 +218,7 @@ func (p *parser) ended() {
 		}
 		w.instances[in.ID] = in
 		w.ended = append(w.ended, in)
-		w.sumInstance(in)
+		w.sumEnded(in)
 	}
 }
 

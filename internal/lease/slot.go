@@ -23,8 +23,8 @@ type slot struct {
 
 	marks []*instance // unfit for it, in the order of FirstJoin
 
-	leaseSum, progressSum uint64 // what it adds to the digest
-	progressBase          uint64 // hash of all of its progress but next
+	leaseSum, lastSum, progressSum uint64 // what it adds to the digest
+	progressBase                   uint64 // hash of all of its progress but next
 }
 
 func (s *slot) key() Key { return Key{Topic: s.topic.name, Partition: s.partition} }

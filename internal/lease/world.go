@@ -39,7 +39,7 @@ type instance struct {
 	marks []*slot  // the keys that it is unfit for, in no order
 	index int      // its place in the canonical bytes that are being written
 
-	sum, renewalSum, quietSum uint64 // what it adds to the digest, and to the version
+	planSum, restSum, quietSum uint64 // what it adds to the digest, and to the version
 }
 
 // Lease is the fact that Instance holds a key.

@@ -1,12 +1,33 @@
-// Package batch reads Kafka record batches (format v2) into messages, one pass, without an allocation per record.
+// Package batch reads Kafka record batches (format v2) into messages: one pass, no allocation per record, and nothing
+// believed that the bytes do not hold.
+//
+// One Reader serves one partition of one fetch answer at a time:
+//
+//	r.Reset(raw, options)
+//	for {
+//		n, ok := r.NextBatch()
+//		if !ok {
+//			break // at the end, or r.Err says why
+//		}
+//		slab := make([]sarama.ConsumerMessage, n)
+//		for i := 0; i < n && r.Record(&slab[i]); i++ {
+//		}
+//	}
+//
+// Batches are left out that hold control records, or nothing at or above Options.From, or (read committed) records of
+// an aborted transaction. Next counts what was left out as read.
 package batch
 
 import (
-	"github.com/IBM/sarama"
+	"errors"
+	"fmt"
 )
 
 // Aborted names a transaction that was aborted, from a fetch answer.
 type Aborted struct{ ProducerID, FirstOffset int64 }
+
+// DefaultMaxBatchBytes is the limit where Options name none.
+const DefaultMaxBatchBytes = 64 << 20
 
 // Options of a Reader.
 type Options struct {
@@ -14,45 +35,29 @@ type Options struct {
 	Partition     int32
 	From          int64 // records below it are left out
 	ReadCommitted bool
-	Aborted       []Aborted
-	MaxBatchBytes int // largest decompressed batch
+	Aborted       []Aborted // not changed, and not kept after the next Reset
+	MaxBatchBytes int       // largest size to decompress a batch to; 0: DefaultMaxBatchBytes
 }
+
+// What can be wrong with a batch: the reasons that an *Error wraps.
+var (
+	ErrMagic     = errors.New("message format older than v2")
+	ErrChecksum  = errors.New("checksum does not match")
+	ErrMalformed = errors.New("malformed")
+	ErrCodec     = errors.New("unknown compression codec")
+	ErrTooLarge  = errors.New("larger than the limit when decompressed")
+)
 
 // Error is a batch that cannot be read, at an offset that says where to go on.
 type Error struct {
 	Offset int64 // base offset of the batch
-	Next   int64 // the offset after it
+	Next   int64 // the offset after it, as far as it can be known; above every offset that was read before
 	Err    error
 }
 
-func (e *Error) Error() string { panic("todo") }
+func (e *Error) Error() string {
+	return fmt.Sprintf("record batch at offset %d: %v", e.Offset, e.Err)
+}
+
+// Unwrap gives the reason, which wraps one of the errors above.
 func (e *Error) Unwrap() error { return e.Err }
-
-// Reader reads the records of one partition of a fetch answer. Zero value: Reset it first. It is meant to be kept and
-// Reset for the next answer: decompression buffers are sized from the last batch.
-type Reader struct{}
-
-// Reset begins with raw, the RecordBatches bytes of the answer. Keys and values point into raw, or into a buffer made for
-// the batch.
-func (r *Reader) Reset(raw []byte, o Options) { panic("todo") }
-
-// NextBatch moves to the next batch that has records to give, and tells how many are left in it at most.
-func (r *Reader) NextBatch() (n int, ok bool) { panic("todo") }
-
-// Record reads the next record of the batch into m (which must be zeroed); false: the batch is at its end or Err is set.
-func (r *Reader) Record(m *sarama.ConsumerMessage) bool { panic("todo") }
-
-// Next is the offset after everything read so far, holes and control records included.
-func (r *Reader) Next() int64 { panic("todo") }
-
-// LastEpoch is the leader epoch of the newest batch read (-1: none).
-func (r *Reader) LastEpoch() int32 { panic("todo") }
-
-// Size is the size in bytes of what the current batch keeps alive (decompressed).
-func (r *Reader) Size() int { panic("todo") }
-
-// LogAppendTime tells whether the current batch carries the broker's time.
-func (r *Reader) LogAppendTime() bool { panic("todo") }
-
-// Err is why reading stopped, an *Error; nil at the clean end.
-func (r *Reader) Err() error { panic("todo") }

@@ -121,7 +121,6 @@ func (m *Marshaler) rejoin() {
 	_, _ = rand.Read(seed[:])
 	now := m.c.clock.tick()
 	m.instance, m.flushed = id, 0
-	m.g.log.Own(id)
 	m.member = member.New(member.Config{
 		Instance: id, Group: m.groupID, Client: m.clientID, Host: m.host,
 		TTL: m.c.set.ttl, Heartbeat: m.c.set.beat, CommitInterval: m.commitInterval(),
@@ -238,10 +237,13 @@ func (m *Marshaler) handle(o member.Output) {
 }
 
 func (m *Marshaler) trust(until member.Now) {
+	was := m.trusted()
 	m.trustMono.Store(int64(until.Mono))
 	m.trustWall.Store(int64(until.Wall))
-	for _, c := range m.consumers {
-		c.wakeReaders()
+	if !was {
+		for _, c := range m.consumers {
+			c.wakeReaders()
+		}
 	}
 }
 
@@ -301,7 +303,6 @@ func (m *Marshaler) act(a *member.Action) {
 		if c != nil {
 			delete(m.claims, a.Key)
 			c.end(errReleased)
-			m.c.report.info(c.fields(), "marshal: released")
 		}
 	}
 }

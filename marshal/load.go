@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/kafka-marshal/marshal/internal/kafka"
+	"github.com/kafka-marshal/marshal/testutil"
+)
+
+// load writes messages to every partition of a topic at a steady rate, and knows what it wrote.
+type load struct {
+	topic    string
+	cancel   context.CancelFunc
+	wg       sync.WaitGroup
+	written  atomic.Int64
+	mu       sync.Mutex
+	produced map[testutil.Place][]testutil.Span
+	err      error
+}
+
+// startLoad begins to write one message to each partition every interval.
+func startLoad(ctx context.Context, client *kafka.Client, topic string, partitions int32, every time.Duration) *load {
+	ctx, cancel := context.WithCancel(ctx)
+	l := &load{topic: topic, cancel: cancel, produced: map[testutil.Place][]testutil.Span{}}
+	for p := range partitions {
+		l.wg.Go(func() { l.write(ctx, client, p, every) })
+	}
+	return l
+}
+
+// write appends until ctx ends. A message whose append failed may have been written or not: where the next one lands tells,
+// because nobody else writes.
+func (l *load) write(ctx context.Context, client *kafka.Client, partition int32, every time.Duration) {
+	p := client.NewProducer(l.topic, partition)
+	defer p.Close()
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	var span testutil.Span
+	for n := 0; ; n++ {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			l.mu.Lock()
+			l.produced[testutil.Place{Topic: l.topic, Partition: partition}] = []testutil.Span{span}
+			l.mu.Unlock()
+			return
+		}
+		// a write that began is waited for, or its message would be in the log and not in the books
+		one, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		at, err := p.Append(one, []kafka.Message{{Value: strconv.AppendInt([]byte("message "), int64(n), 10)}})
+		cancel()
+		if err != nil {
+			l.fail(fmt.Errorf("writing to %s/%d: %w", l.topic, partition, err))
+			continue
+		}
+		span.To = at + 1
+		l.written.Add(1)
+	}
+}
+
+func (l *load) fail(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil {
+		l.err = err
+	}
+}
+
+// stop ends the load and gives what it wrote.
+func (l *load) stop() (map[testutil.Place][]testutil.Span, error) {
+	l.cancel()
+	l.wg.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.produced, l.err
+}

@@ -22,6 +22,7 @@ type script struct {
 	t       *testing.T
 	now     time.Duration
 	log     []lease.Record
+	landed  []time.Duration // when each came into the log
 	flights []flight
 	procs   []*proc
 	outage  bool // nothing is appended, nothing is read; what is written waits
@@ -222,18 +223,20 @@ func (p *proc) when(kind lease.Kind) (at []time.Duration) {
 	return at
 }
 
-// read lets it read all that is in the log, as one batch.
+// read lets it read all that has arrived, as one batch.
 func (p *proc) read() {
 	if p.crashed || p.blind || p.s.outage || p.next >= len(p.s.log) || p.ended || p.left {
 		return
 	}
 	var events []lease.Event
-	for p.next < len(p.s.log) {
+	for p.next < len(p.s.log) && p.s.landed[p.next]+reading <= p.s.now {
 		rec := p.s.log[p.next]
 		events, _ = p.log.Take(&rec, nil, events)
 		p.next++
 	}
-	p.do(p.m.Step(events, p.clock(false)))
+	if events != nil {
+		p.do(p.m.Step(events, p.clock(false)))
+	}
 }
 
 // release lets go what was held back.
@@ -249,6 +252,7 @@ func (p *proc) release() {
 func (s *script) append(rec lease.Record) {
 	rec.Offset = int64(len(s.log))
 	s.log = append(s.log, rec)
+	s.landed = append(s.landed, s.now)
 }
 
 // pass lets time go by, and everything happen that is due meanwhile.
@@ -262,15 +266,13 @@ func (s *script) pass(d time.Duration) {
 				next = min(next, f.at)
 			}
 		}
-		behind := false
 		for _, p := range s.procs {
 			if !p.crashed && !p.ended && !p.left {
 				next = min(next, p.wake)
-				behind = behind || !s.outage && !p.blind && p.next < len(s.log)
+				if !s.outage && !p.blind && p.next < len(s.log) {
+					next = min(next, s.landed[p.next]+reading)
+				}
 			}
-		}
-		if behind {
-			next = min(next, s.now+reading)
 		}
 		s.now = max(s.now, next)
 		s.land()

@@ -58,12 +58,15 @@ func (n *conn) close() {
 // learnVersions asks what the broker knows. Version 0 of this question is known to all.
 func (n *conn) learnVersions(ctx context.Context) error {
 	resp, err := n.exchange(ctx, kmsg.NewPtrApiVersionsRequest(), 0)
+	if c, ok := errors.AsType[*ConnError](err); ok {
+		return c.Err // who opens names the address
+	}
 	if err != nil {
 		return err
 	}
 	r := resp.(*kmsg.ApiVersionsResponse)
 	if err := brokerError(r.ErrorCode, nil); err != nil {
-		return n.broke("ApiVersions", err)
+		return err
 	}
 	n.versions = make(map[int16]versions, len(r.ApiKeys))
 	for _, k := range r.ApiKeys {
@@ -90,19 +93,20 @@ func (n *conn) call(ctx context.Context, req kmsg.Request, lo, hi int16, wait ti
 	return n.exchange(ctx, req, wait)
 }
 
+// exchange is call with a version that is set. Its error is Refused if nothing was sent.
 func (n *conn) exchange(ctx context.Context, req kmsg.Request, wait time.Duration) (kmsg.Response, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return nil, refused{err}
 	}
 	stop := n.watch(ctx)
 	until := limit(ctx, ioLimit+wait)
 	var resp kmsg.Response
-	var corr int32
 	err := n.authenticate()
-	if err == nil {
-		corr, err = n.send(req, until)
-	}
-	if err == nil {
+	if err != nil {
+		err = refused{err}
+	} else if corr, sent := n.send(req, until); sent != nil {
+		err = sent
+	} else {
 		resp, err = n.answer(req, corr, until)
 	}
 	if !stop() {
@@ -242,12 +246,11 @@ func skipTags(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// broke closes the connection and says why. ErrClosed if somebody else had closed it.
+// broke closes the connection and says why.
 func (n *conn) broke(op string, err error) error {
-	was := n.closed.Load()
 	n.close()
-	if was && errors.Is(err, net.ErrClosed) {
-		err = fmt.Errorf("connection closed: %w", err)
+	if n.corr <= 2 && hungUp(err) { // in the first words after the versions
+		err = fmt.Errorf("%w (%s)", err, hintHungUp)
 	}
 	return &ConnError{Addr: n.addr, Op: op + " at", Err: err}
 }

@@ -28,12 +28,14 @@ type opening struct {
 	cancel context.CancelFunc
 }
 
-// begin starts to open addr. ready gets the opening once, when the peer has said something or nothing will come of it.
+// begin starts to open addr. ready gets the opening once: when the peer has said something, nothing will come of it, or
+// its time is over.
 func (c *Client) begin(ctx context.Context, addr string, ready chan<- *opening) *opening {
 	o := &opening{addr: addr, d: c.set.dialer(), broker: sarama.NewBroker(addr)}
 	o.ctx, o.cancel = context.WithTimeout(ctx, openLimit)
 	o.d.ctx = o.ctx
 	o.d.ready = sync.OnceFunc(func() { ready <- o })
+	context.AfterFunc(o.ctx, o.d.ready)
 	if err := o.broker.Open(c.set.config(o.d)); err != nil {
 		o.d.fail(err)
 	}
@@ -42,6 +44,10 @@ func (c *Client) begin(ctx context.Context, addr string, ready chan<- *opening) 
 
 // finish waits for the end of the opening. Only what ready gave may be finished.
 func (c *Client) finish(o *opening) (*conn, error) {
+	if err := o.ctx.Err(); err != nil {
+		o.abandon()
+		return nil, openError(o.addr, "", noAnswer(err))
+	}
 	defer o.cancel()
 	stop := context.AfterFunc(o.ctx, o.d.close)
 	ok, err := o.broker.Connected()
@@ -68,7 +74,7 @@ func (c *Client) finish(o *opening) (*conn, error) {
 	if err := n.learnVersions(o.ctx); err != nil {
 		stop()
 		n.close()
-		return nil, err
+		return nil, openError(o.addr, "", err)
 	}
 	if !stop() {
 		n.close()
@@ -92,15 +98,8 @@ func (o *opening) abandon() {
 // open opens one connection, once.
 func (c *Client) open(ctx context.Context, addr string) (*conn, error) {
 	ready := make(chan *opening, 1)
-	o := c.begin(ctx, addr, ready)
-	select {
-	case <-ready:
-		return c.finish(o)
-	case <-o.ctx.Done():
-		err := noAnswer(o.ctx.Err())
-		o.abandon()
-		return nil, openError(addr, "", err)
-	}
+	c.begin(ctx, addr, ready)
+	return c.finish(<-ready)
 }
 
 // race opens the first of addrs that answers. Each gets a head start over the next, which falls away when it fails.
@@ -281,10 +280,16 @@ func (d *dialer) hint(err error) string {
 		return "this port wants TLS"
 	case errors.Is(err, errNotKafka):
 		return fmt.Sprintf("it begins with %q", h)
-	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET):
-		return "the broker hung up: check TLS, SASL and the credentials"
+	case hungUp(err):
+		return hintHungUp
 	}
 	return ""
+}
+
+const hintHungUp = "the broker hung up: check TLS, SASL and the credentials"
+
+func hungUp(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
 }
 
 // heard tells the dialer of the first bytes that come. What cannot be the size of an answer is not Kafka; sarama would

@@ -237,12 +237,11 @@ func Refused(err error) bool {
 
 // openError explains why a connection could not be opened.
 func openError(addr, hint string, err error) error {
-	cert := new(tls.CertificateVerificationError)
-	var k sarama.KError
-	switch {
-	case errors.As(err, &k) && classes[int16(k)].is != nil:
-		err = fmt.Errorf("%w: %w", classes[int16(k)].is, err)
-	case errors.As(err, &cert):
+	_, ok := errors.AsType[*tls.CertificateVerificationError](err)
+	for _, k := range []error{sarama.ErrSASLAuthenticationFailed, sarama.ErrUnsupportedSASLMechanism, sarama.ErrIllegalSASLState} {
+		ok = ok || errors.Is(err, k)
+	}
+	if ok {
 		err = fmt.Errorf("%w: %w", ErrAuthentication, err)
 	}
 	if hint != "" {

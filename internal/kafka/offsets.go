@@ -123,19 +123,9 @@ func (c *Client) openAll(ctx context.Context, groups []*leaderOffsets) {
 			of[c.begin(ctx, g.link.addr, ready)] = g
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, openLimit)
-	defer cancel()
-	for len(of) > 0 && ctx.Err() == nil {
-		select {
-		case o := <-ready:
-			of[o].link.conn, of[o].err = c.finish(o)
-			delete(of, o)
-		case <-ctx.Done():
-		}
-	}
-	for o, g := range of {
-		o.abandon()
-		g.err = openError(o.addr, "", ctx.Err())
+	for range of {
+		o := <-ready
+		of[o].link.conn, of[o].err = c.finish(o)
 	}
 }
 

@@ -35,9 +35,10 @@ func (c codec) String() string {
 // By how much the formats can make bytes more, at most. A claimed size that is beyond it is a lie, and nothing is
 // allocated for it.
 const (
-	gzipMost   = 1032            // deflate: 258 bytes from two bits
-	snappyMost = 22              // 64 bytes from three
-	zstdMost   = (128 << 10) / 4 // a block of 128 KiB from four bytes
+	gzipMost   = 1032          // deflate: 258 bytes from two bits
+	snappyMost = 22            // 64 bytes from three
+	zstdMost   = zstdBlock / 4 // a block from four bytes
+	zstdBlock  = 128 << 10     // the most that is in one
 )
 
 // decompressor keeps what decompressing needs from one batch to the next. Results are always new memory, since messages
@@ -183,8 +184,13 @@ func (d *decompressor) unzstd(src []byte, limit int) (_ []byte, err error) {
 	}
 	for {
 		out, err := d.zstd.DecodeAll(src, make([]byte, 0, size))
-		if !errors.Is(err, zstd.ErrDecoderSizeExceeded) {
-			return out, err
+		if err == nil {
+			return out, nil
+		}
+		// A block that finds too little room has no error of its own.
+		full := out != nil && !h.HasFCS && cap(out)-len(out) < zstdBlock
+		if !full && !errors.Is(err, zstd.ErrDecoderSizeExceeded) {
+			return nil, err
 		}
 		if size == limit {
 			return nil, ErrTooLarge

@@ -36,7 +36,7 @@ func TestReadsWhatSaramaReads(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, uint64(len(name))))
 			var reader Reader
-			for range 30 {
+			for range 15 {
 				var raw []byte
 				base := r.Int64N(1 << 40)
 				end := base

@@ -1,0 +1,331 @@
+package sim
+
+import (
+	"github.com/kafka-marshal/marshal/internal/lease"
+)
+
+// state is what the checkers look at of a world, copied out of it.
+type state struct {
+	leases    []leaseRow
+	progress  []progressRow
+	instances []instanceRow
+	tokenBase int64
+	marks     map[mark]bool
+}
+
+type mark struct {
+	id  lease.InstanceID
+	key lease.Key
+}
+
+type leaseRow struct {
+	key   lease.Key
+	owner lease.InstanceID
+	epoch int64
+}
+
+type progressRow struct {
+	key     lease.Key
+	topicID lease.TopicID
+	next    int64
+}
+
+type instanceRow struct {
+	id      lease.InstanceID
+	client  string
+	status  lease.Status
+	seq     uint64
+	renewed int64
+}
+
+// read copies a world's state; rows come in a fixed order.
+func (st *state) read(w *lease.World) {
+	st.leases, st.progress, st.instances = st.leases[:0], st.progress[:0], st.instances[:0]
+	for k, l := range w.Leases() {
+		st.leases = append(st.leases, leaseRow{k, l.Instance, l.Epoch})
+	}
+	for k, p := range w.AllProgress() {
+		st.progress = append(st.progress, progressRow{k, p.TopicID, p.Next})
+	}
+	for i := range w.Instances() {
+		st.instances = append(st.instances, instanceRow{i.ID, i.Client, i.Status, i.Seq, i.Renewed})
+	}
+	st.tokenBase = w.TokenBase()
+}
+
+// marked tells whether the instance is marked unfit for a key.
+func (st *state) marked(w *lease.World, id lease.InstanceID, k lease.Key) bool { return w.Unfit(id, k) }
+
+func (st *state) lease(k lease.Key) *leaseRow {
+	for i := range st.leases {
+		if st.leases[i].key == k {
+			return &st.leases[i]
+		}
+	}
+	return nil
+}
+
+func (st *state) progressOf(k lease.Key) *progressRow {
+	for i := range st.progress {
+		if st.progress[i].key == k {
+			return &st.progress[i]
+		}
+	}
+	return nil
+}
+
+func (st *state) instance(id lease.InstanceID) *instanceRow {
+	for i := range st.instances {
+		if st.instances[i].id == id {
+			return &st.instances[i]
+		}
+	}
+	return nil
+}
+
+// holds tells whether id holds k or its whole topic.
+func (st *state) holds(id lease.InstanceID, k lease.Key) bool {
+	for i := range st.leases {
+		l := &st.leases[i]
+		if l.owner == id && l.key.Topic == k.Topic && (l.key.Partition == k.Partition || l.key.Partition == lease.WholeTopic) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkRecord compares the reference before and after one record. None of this knows how Apply works.
+func (s *simulation) checkRecord(e *entry) {
+	s.checkHolders(e)
+	s.checkLeases(e)
+	s.checkProgress(e)
+	s.checkInstances(e)
+}
+
+// checkHolders: at most one instance holds a key, never a whole topic beside one of its partitions, and whoever holds
+// one has not ended (S2).
+func (s *simulation) checkHolders(e *entry) {
+	after := &s.ref.after
+	var whole *leaseRow
+	for i := range after.leases {
+		l := &after.leases[i]
+		if l.key.Partition == lease.WholeTopic {
+			whole = l
+		} else if whole != nil && whole.key.Topic == l.key.Topic {
+			s.fail("S2", "@%d: %s is held beside its whole topic", e.offset, keyString(l.key))
+		}
+		if i > 0 && after.leases[i-1].key == l.key {
+			s.fail("S2", "@%d: %s is held twice", e.offset, keyString(l.key))
+		}
+		if after.instance(l.owner) == nil {
+			s.fail("S2", "@%d: %s is held by %s, which is not there", e.offset, keyString(l.key), s.names[l.owner])
+		}
+	}
+}
+
+// checkLeases: a lease passes on only by its holder's own record, by the holder's end, or from the parked to their
+// client's next run (S2); with an epoch that was never there (S5); and not by a copy, a foreigner or one that has ended
+// (S6, S7).
+func (s *simulation) checkLeases(e *entry) {
+	r := &s.ref
+	for i := range r.before.leases {
+		was := &r.before.leases[i]
+		if is := r.after.lease(was.key); is == nil || is.owner != was.owner {
+			s.checkLost(e, was, is)
+		}
+	}
+	for i := range r.after.leases {
+		is := &r.after.leases[i]
+		was := r.before.lease(is.key)
+		if was != nil && was.owner == is.owner && was.epoch == is.epoch {
+			continue
+		}
+		s.checkNothingBy(e, "the lease of "+keyString(is.key))
+		if is.epoch <= r.lastEpoch[is.key] || is.epoch != e.offset {
+			s.fail("S5", "@%d: epoch %d of %s after %d", e.offset, is.epoch, keyString(is.key), r.lastEpoch[is.key])
+		}
+		if was == nil && e.rec.Kind != lease.KindClaim {
+			s.checkGrantWithoutClaim(e, is)
+		}
+		r.lastEpoch[is.key] = is.epoch
+	}
+}
+
+// checkGrantWithoutClaim: a free key is granted by a Claim alone; a parked whole topic may give way to a partition.
+func (s *simulation) checkGrantWithoutClaim(e *entry, is *leaseRow) {
+	s.fail("S2", "@%d: free %s is granted to %s by a %s", e.offset, keyString(is.key), s.names[is.owner], kindNames[e.rec.Kind])
+}
+
+func (s *simulation) checkLost(e *entry, was, is *leaseRow) {
+	r := &s.ref
+	s.checkNothingBy(e, "the lease of "+keyString(was.key))
+	holder := r.before.instance(was.owner)
+	author := r.before.instance(e.rec.Instance)
+	ok := false
+	switch e.rec.Kind {
+	case lease.KindBase:
+		ok = is == nil
+	case lease.KindRelease:
+		ok = was.owner == e.rec.Instance
+	case lease.KindLeave:
+		ok = was.owner == e.rec.Instance && is == nil
+	case lease.KindEvict:
+		gone := r.after.instance(was.owner) == nil
+		ok = gone && (is == nil || e.rec.Evict.Takeover && is.owner == e.rec.Instance && author != nil && author.client == holder.client)
+	case lease.KindClaim:
+		ok = holder != nil && author != nil && holder.status == lease.IsParked && holder.client == author.client
+	}
+	if !ok {
+		s.fail("S2", "@%d: %s loses %s by a %s of %s", e.offset, s.names[was.owner], keyString(was.key), kindNames[e.rec.Kind], s.authorOf(e))
+	}
+}
+
+// checkNothingBy fails where a record that must not change anything has changed something.
+func (s *simulation) checkNothingBy(e *entry, what string) {
+	switch {
+	case e.copyOf:
+		s.fail("S7", "@%d: a copy of a record changed %s", e.offset, what)
+	case e.origin.raw != "" && harmless[e.origin.raw]:
+		s.fail("S7", "@%d: a foreign record (%s) changed %s", e.offset, e.origin.raw, what)
+	case e.rec.Kind == lease.KindBase || e.rec.Kind == lease.KindSnapshot || e.rec.Kind == lease.KindProbe || e.rec.Kind == lease.Foreign:
+		if e.rec.Kind != lease.KindBase {
+			s.fail("S7", "@%d: a %s changed %s", e.offset, kindNames[e.rec.Kind], what)
+		}
+	default:
+		author := s.ref.before.instance(e.rec.Instance)
+		if e.rec.Kind == lease.KindJoin && e.rec.Seq == 1 && author == nil {
+			return
+		}
+		if author == nil || author.status != lease.Alive {
+			s.fail("S6", "@%d: %s, which has ended, changed %s by a %s", e.offset, s.authorOf(e), what, kindNames[e.rec.Kind])
+		}
+	}
+}
+
+// checkProgress: progress goes down by a Seek alone, passes no unfinished message, and is moved only by a holder that has
+// read the newest Seek (S4, S6).
+func (s *simulation) checkProgress(e *entry) {
+	r := &s.ref
+	if e.rec.Kind == lease.KindBase && r.baseAt == e.offset {
+		return
+	}
+	for i := range r.before.progress {
+		if was := &r.before.progress[i]; was.next != lease.NoProgress && r.after.progressOf(was.key) == nil {
+			s.fail("S4", "@%d: progress of %s is gone", e.offset, keyString(was.key))
+		}
+	}
+	for i := range r.after.progress {
+		is := &r.after.progress[i]
+		was := r.before.progressOf(is.key)
+		if was != nil && was.next == is.next && was.topicID == is.topicID || is.next == lease.NoProgress {
+			continue
+		}
+		s.checkNothingBy(e, "the progress of "+keyString(is.key))
+		if e.rec.Kind == lease.KindDirective {
+			continue
+		}
+		s.checkMoved(e, was, is)
+	}
+}
+
+func (s *simulation) checkMoved(e *entry, was, is *progressRow) {
+	r := &s.ref
+	if !r.before.holds(e.rec.Instance, is.key) {
+		s.fail("S6", "@%d: %s, which does not hold %s, moved its progress", e.offset, s.authorOf(e), keyString(is.key))
+	}
+	t := s.data[is.key.Topic]
+	if t == nil || e.origin.by == nil {
+		return
+	}
+	part := t.parts[is.key.Partition]
+	if e.origin.readTo < part.sought {
+		s.fail("S4", "@%d: progress of %s by %s, which had read up to %d, not the Seek at %d", e.offset, keyString(is.key),
+			s.authorOf(e), e.origin.readTo, part.sought)
+	}
+	from := int64(0)
+	switch {
+	case was != nil && was.next != lease.NoProgress && was.topicID.Same(is.topicID):
+		from = was.next
+		if is.next < was.next {
+			s.fail("S4", "@%d: progress of %s goes from %d down to %d", e.offset, keyString(is.key), was.next, is.next)
+		}
+	default:
+		from = part.start(is.topicID, is.next)
+	}
+	done := part.finished(is.topicID)
+	for o := from; o < is.next; o++ {
+		if by := done.by(o); by < part.sought {
+			s.fail("S4", "@%d: progress of %s passes %d, which is not finished (last under epoch %d, Seek at %d)", e.offset,
+				keyString(is.key), o, by, part.sought)
+			return
+		}
+	}
+}
+
+// checkInstances: nobody is kept alive, revived or ended by another's record, an Evict apart (S6, S7).
+func (s *simulation) checkInstances(e *entry) {
+	r := &s.ref
+	if e.rec.Kind == lease.KindBase && r.baseAt == e.offset {
+		return
+	}
+	for i := range r.after.instances {
+		is := &r.after.instances[i]
+		was := r.before.instance(is.id)
+		switch {
+		case was == nil:
+			s.checkNothingBy(e, "who is there")
+			if is.id != e.rec.Instance || e.rec.Kind != lease.KindJoin || e.rec.Seq != 1 {
+				s.fail("S6", "@%d: %s is there by a %s", e.offset, s.names[is.id], kindNames[e.rec.Kind])
+			}
+			if first, ok := r.firstJoin[is.id]; ok && first != e.offset && first > r.baseAt {
+				s.fail("S6", "@%d: %s, which has ended, is there again", e.offset, s.names[is.id])
+			}
+		case was.renewed != is.renewed || was.seq != is.seq || was.status != is.status:
+			s.checkNothingBy(e, "the liveness of "+s.names[is.id])
+			if is.id != e.rec.Instance {
+				s.fail("S6", "@%d: a record of %s renewed %s", e.offset, s.authorOf(e), s.names[is.id])
+			}
+		}
+	}
+	for i := range r.before.instances {
+		was := &r.before.instances[i]
+		if r.after.instance(was.id) != nil {
+			continue
+		}
+		s.checkNothingBy(e, "that "+s.names[was.id]+" is there")
+		if was.id != e.rec.Instance && e.rec.Kind != lease.KindEvict {
+			s.fail("S6", "@%d: a %s of %s ended %s", e.offset, kindNames[e.rec.Kind], s.authorOf(e), s.names[was.id])
+		}
+	}
+}
+
+// checkTakeover: a namesake loses its keys by fast reclaim only if it could append nothing since the newcomer joined (the
+// first exception of S3).
+func (s *simulation) checkTakeover(e *entry, t lease.InstanceID) {
+	first, ok := s.ref.firstJoin[e.rec.Instance]
+	if !ok {
+		return
+	}
+	for o := first + 1; o < e.offset; o++ {
+		if x := s.log.at(o); x.group && x.rec.Instance == t && !x.copyOf {
+			s.fail("S3", "@%d: takeover from %s, which wrote @%d after the newcomer's Join @%d", e.offset, s.names[t], o, first)
+			return
+		}
+	}
+}
+
+// checkEviction: nobody is evicted whom no fault has troubled, whatever happened to the log and to the others (L3).
+func (s *simulation) checkEviction(e *entry, t lease.InstanceID) {
+	a := s.byID[t]
+	if a == nil || a.id != t || a.over || a.m == nil || e.rec.Evict.Takeover || e.origin.by == nil || s.lost || s.upgrade {
+		return
+	}
+	if a.p.frozen || a.p.phase != following || a.leaving {
+		return
+	}
+	quiet := a.plan.ttl * 5 / 2
+	if since := max(a.p.touched, a.joinedAt); s.now-since-s.downSince(since) < quiet {
+		return
+	}
+	s.fail("L3", "@%d: %s evicts %s, which no fault has troubled for %s", e.offset, s.authorOf(e), s.names[t], s.now-a.p.touched)
+}

@@ -1,0 +1,252 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/kafka-marshal/marshal/internal/lease"
+	"github.com/kafka-marshal/marshal/internal/member"
+)
+
+// hand is one key that an agent hands out.
+type hand struct {
+	key   lease.Key
+	epoch int64
+}
+
+func conflict(x, y lease.Key) bool {
+	return x.Topic == y.Topic && (x.Partition == y.Partition || x.Partition == lease.WholeTopic || y.Partition == lease.WholeTopic)
+}
+
+// checkHands asks the agents of p, after each thing that happened in it, what they would hand out now, and then everybody
+// else about these keys (S3). Between two of its own steps an agent can only cease to hand out - its trust ends - so an
+// overlap begins at a step of one of the two.
+func (s *simulation) checkHands(p *process) {
+	if p.phase != following || p.frozen || s.violation != nil {
+		return
+	}
+	for _, a := range p.agents {
+		if a.m == nil {
+			continue
+		}
+		before := a.hands
+		a.hands = a.handing(p.nowClocks())
+		s.noteStandstill(a, before)
+		for _, h := range a.hands {
+			if l, ok := p.log.World().Lease(h.key); !ok || l.Instance != a.id || l.Epoch != h.epoch {
+				s.fail("S3", "%s hands out %s under e%d, which by its own world it does not hold", a.name, keyString(h.key), h.epoch)
+			}
+			s.checkHand(a, h)
+		}
+		s.checkEnd(a)
+		a.noteTrust()
+	}
+}
+
+// handing lists what a hands out at the moment. It is asked about what it runs, what it handed out before, and now and
+// then about every key there is.
+func (a *agent) handing(now member.Now) []hand {
+	s := a.sim
+	var hands []hand
+	ask := func(k lease.Key) {
+		if epoch, ok := a.m.HandsOut(k, now); ok {
+			hands = append(hands, hand{k, epoch})
+		}
+	}
+	if s.rng.IntN(16) == 0 {
+		for _, t := range s.topics {
+			ask(lease.Key{Topic: t.name, Partition: lease.WholeTopic})
+			for i := range t.count {
+				ask(lease.Key{Topic: t.name, Partition: i})
+			}
+		}
+		return hands
+	}
+	for _, c := range a.claims {
+		ask(c.key)
+	}
+	for _, h := range a.hands {
+		if !slices.ContainsFunc(a.claims, func(c *claim) bool { return c.key == h.key }) {
+			ask(h.key)
+		}
+	}
+	return hands
+}
+
+// checkHand holds one key of a against what everybody else hands out.
+func (s *simulation) checkHand(a *agent, h hand) {
+	for _, b := range s.agents {
+		if b == a || b.m == nil || b.p.suspended || b.p.phase != following {
+			continue
+		}
+		for _, o := range b.hands {
+			if !conflict(h.key, o.key) {
+				continue
+			}
+			epoch, ok := b.m.HandsOut(o.key, b.p.nowClocks())
+			if !ok || s.excepted(a, h, b, hand{o.key, epoch}) {
+				continue
+			}
+			s.fail("S3", "%s (e%d) and %s (e%d) both hand out %s", s.names[a.id], h.epoch, s.names[b.id], epoch, keyString(h.key))
+			return
+		}
+	}
+}
+
+// excepted tells whether one of the exceptions of PROTOCOL.md §9 allows an overlap. In each of them the one that has lost
+// the key has the older epoch.
+func (s *simulation) excepted(a *agent, h hand, b *agent, o hand) bool {
+	if s.now < s.lossUntil {
+		return true
+	}
+	older := b
+	if h.epoch < o.epoch {
+		older = a
+	}
+	if h.epoch != o.epoch && s.ref.takenOver[older.id] {
+		return true
+	}
+	return false
+}
+
+// checkEnd holds HandsOut against Trust: at the end of trust it is over, on each clock by itself.
+func (s *simulation) checkEnd(a *agent) {
+	if len(a.hands) == 0 || s.rng.IntN(32) != 0 {
+		return
+	}
+	h := pick(s, a.hands)
+	end := a.m.Trust()
+	now := a.p.nowClocks()
+	if _, ok := a.m.HandsOut(h.key, member.Now{Mono: end.Mono, Wall: now.Wall}); ok {
+		s.fail("S3", "%s hands out %s at the very end of its trust", a.name, keyString(h.key))
+	}
+	if _, ok := a.m.HandsOut(h.key, member.Now{Mono: end.Mono - 1, Wall: now.Wall}); !ok {
+		s.fail("L1", "%s does not hand out %s just before the end of its trust", a.name, keyString(h.key))
+	}
+}
+
+// noteTrust counts trust that ended under claims, and came back.
+func (a *agent) noteTrust() {
+	s := a.sim
+	now := a.p.nowClocks()
+	out := now.Mono >= a.m.Trust().Mono
+	switch {
+	case out && !a.held && len(a.claims) > 0:
+		a.held = true
+		s.table.branch(trustEndedBranch)
+	case !out && a.held:
+		a.held = false
+		if len(a.hands) > 0 {
+			s.table.branch(trustBackBranch)
+		}
+	}
+}
+
+// checkWake looks at a process that has just woken up, before anything else happens in it.
+func (s *simulation) checkWake(p *process) {
+	if p.phase != following {
+		return
+	}
+	now := p.nowClocks()
+	for _, a := range p.agents {
+		if a.m == nil || len(a.hands) == 0 {
+			continue
+		}
+		trust := a.m.Trust()
+		refused := 0
+		for _, h := range a.hands {
+			if _, ok := a.m.HandsOut(h.key, now); !ok {
+				refused++
+			}
+		}
+		if refused > 0 {
+			s.table.branch(wakeRefusedBranch)
+			if now.Mono < trust.Mono {
+				s.table.branch(suspendedTrustBranch)
+			}
+		}
+	}
+	s.checkHands(p)
+}
+
+// judge looks at one message that is handed out: tokens of a partition never go back, in real time, whoever hands out.
+func (s *simulation) judge(a *agent, c *claim, r *read) {
+	p := r.part
+	token := a.p.log.World().TokenBase() + c.epoch
+	if token < p.token && s.now >= s.lossUntil && !s.ref.takenOver[a.id] && !s.ref.tokensFell {
+		s.fail("S3", "%s hands out %s:%d with token %d after %s did with %d", s.names[a.id], keyString(p.key), r.next,
+			token, s.names[p.holder], p.token)
+	}
+	if token > p.token {
+		p.token, p.holder = token, a.id
+	}
+	if s.tracing() {
+		s.tracef("%s hands out %s:%d e%d", a.name, keyString(p.key), r.next, c.epoch)
+	}
+}
+
+// standstill keeps how long partitions were handed out by nobody although somebody wanted them.
+type standstill struct {
+	topics []*topic
+}
+
+// noteStandstill brings the standstill of each partition up to date after a step of a.
+func (s *simulation) noteStandstill(a *agent, before []hand) {
+	if len(a.hands) == 0 && len(before) == 0 {
+		return
+	}
+	until := min(a.p.clock.real(a.m.Trust().Mono), s.now+time.Hour)
+	for _, h := range before {
+		if !slices.ContainsFunc(a.hands, func(o hand) bool { return o.key == h.key }) {
+			s.close(h.key)
+		}
+	}
+	for _, h := range a.hands {
+		s.each(h.key, func(p *partition) {
+			if p.openUntil > 0 && s.now > p.openUntil && s.wantedSince(h.key) <= p.openUntil {
+				p.gap = max(p.gap, s.now-p.openUntil)
+			}
+			p.openUntil = max(p.openUntil, until)
+		})
+	}
+}
+
+// each calls fn for each partition of a key.
+func (s *simulation) each(k lease.Key, fn func(p *partition)) {
+	t := s.data[k.Topic]
+	if t == nil {
+		return
+	}
+	for i := range t.count {
+		if k.Partition == lease.WholeTopic || k.Partition == i {
+			fn(t.parts[i])
+		}
+	}
+}
+
+// close notes that a key is not handed out any more.
+func (s *simulation) close(k lease.Key) {
+	s.each(k, func(p *partition) { p.openUntil = min(p.openUntil, s.now) })
+}
+
+// closeAll notes that an agent hands out nothing for now: it is dead, or its process stands still.
+func (a *agent) closeAll() {
+	for _, h := range a.hands {
+		a.sim.close(h.key)
+	}
+}
+
+// wantedSince is since when there was always somebody who wants the key.
+func (s *simulation) wantedSince(k lease.Key) time.Duration {
+	return s.lonely[k.Topic]
+}
+
+func (st *standstill) longest() Standstill {
+	var all Standstill
+	for _, t := range st.topics {
+		for _, p := range t.parts {
+			all = append(all, p.gap.Milliseconds())
+		}
+	}
+	return all
+}

@@ -1,0 +1,473 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/kafka-marshal/marshal/internal/history"
+	"github.com/kafka-marshal/marshal/internal/lease"
+	"github.com/kafka-marshal/marshal/internal/member"
+	"github.com/kafka-marshal/marshal/internal/policy"
+)
+
+// phase is where a process stands.
+type phase int
+
+const (
+	dead      phase = iota // not running
+	scanning               // looks for a base
+	beginning              // found none: probes
+	following              // applies the log, runs members
+	waiting                // dropped its world, waits before it starts as a newcomer
+)
+
+// process is one machine with one process on it: what floor 3 does around the pure core, without threads.
+type process struct {
+	sim    *simulation
+	name   string
+	clock  clock
+	link   link
+	client string
+	plan   []agentPlan // what its next run runs
+
+	phase     phase
+	run       int // counts its runs; what belongs to an older one is dropped
+	frozen    bool
+	suspended bool // frozen, and its monotonic clock too
+	frozeAt   time.Duration
+	pending   []func()
+	touched   time.Duration // real time until which a fault troubled it
+	stepBack  time.Duration // when its wall clock was last set back
+	batch     int           // messages of one fetch at most
+	timeout   time.Duration // of a request
+	slowRead  time.Duration // how much longer its fetches take at most
+	window    int           // of its producers
+	appEvery  time.Duration
+
+	log      *history.Log
+	planner  *policy.Planner
+	beginner *history.Beginner
+	began    time.Duration // real time of its first Probe
+	hourOld  bool
+	aux      *producer // of snapshots, probes and bases
+	cursor   int64     // next offset to fetch
+	lastRead *entry
+	chain    uint64 // identifies the sequence of messages that its world has applied
+	fetchRun int
+	parked   func() // a fetch that waits for something to arrive
+	readyAt  int64  // offset up to which it reads before it is ready
+	ready    bool
+	rechecks int
+	agents   []*agent
+	events   []lease.Event
+}
+
+// deliver runs something of one run of the process: at once, or when it wakes up, or never when that run is over.
+func (p *process) deliver(run int, fn func()) {
+	if p.run != run || p.phase == dead {
+		return
+	}
+	if p.frozen {
+		p.pending = append(p.pending, func() {
+			if p.run == run && p.phase != dead {
+				fn()
+			}
+		})
+		return
+	}
+	fn()
+	p.sim.checkHands(p)
+}
+
+// touchUntil notes that a fault troubles the process until then: it may be evicted by right.
+func (p *process) touchUntil(t time.Duration) { p.touched = max(p.touched, t) }
+
+func (p *process) nowClocks() member.Now { return p.clock.at(p.sim.now, false) }
+
+// start begins a run: look for a base, each time further back.
+func (p *process) start() {
+	p.run++
+	p.phase, p.frozen, p.suspended, p.pending = scanning, false, false, nil
+	p.log, p.planner, p.beginner, p.agents = nil, nil, nil, nil
+	p.lastRead, p.parked, p.ready = nil, nil, false
+	p.aux = p.newProducer(nil, 1, p.timeout)
+	for i := range p.plan {
+		p.plan[i].wanted.Kept = nil // what was kept was the old run's
+	}
+	p.sim.tracef("%s starts, run %d", p.name, p.run)
+	p.look(0)
+}
+
+// look reads the log from one of the look-back times on, or, after the last, from its start.
+func (p *process) look(i int) {
+	s, run := p.sim, p.run
+	s.after(p.delay()+p.delay(), func() {
+		p.deliver(run, func() {
+			if p.lose(p.link.readCut) {
+				s.after(p.timeout, func() { p.deliver(run, func() { p.look(i) }) })
+				return
+			}
+			from, last := s.log.start, true
+			if backs := history.Lookbacks(); i < len(backs) {
+				from, last = s.log.since(s.brokerMillis()-backs[i].Milliseconds()), false
+			}
+			p.scan(i, from, last)
+		})
+	})
+}
+
+func (p *process) scan(i int, from int64, last bool) {
+	s := p.sim
+	read := s.log.read(from, int(s.log.end()-from))
+	sc := history.NewScan(topicID, from)
+	group := false
+	for _, e := range read {
+		if e.group {
+			group = true
+			rec := e.rec
+			sc.Add(&rec, e.value)
+		}
+	}
+	base, ok := sc.Base()
+	switch {
+	case ok:
+		p.follow(base, read, from)
+	case !last && from > s.log.start:
+		p.look(i + 1)
+	case !last:
+		p.look(len(history.Lookbacks()))
+	default:
+		p.begin(sc, from, read, group)
+	}
+}
+
+// begin goes on without a base: probe until there is one.
+func (p *process) begin(sc *history.Scan, from int64, read []*entry, group bool) {
+	s, run := p.sim, p.run
+	p.phase = beginning
+	p.cursor = from + int64(len(read))
+	if n := len(read); n > 0 {
+		p.lastRead = read[n-1]
+	}
+	p.began = s.now
+	s.tracef("%s finds no base in %d..%d", p.name, from, p.cursor)
+	p.beginner = history.NewBeginner(topicID, sc, p.cursor-1, group, s.rng.Uint64(), p.nowClocks().Mono)
+	p.tellOldest()
+	p.fetch()
+	p.deliver(run, p.tickBeginner)
+}
+
+// tellOldest tells the beginner of the shard's oldest record.
+func (p *process) tellOldest() {
+	l := &p.sim.log
+	if l.start < l.end() {
+		e := l.at(l.start)
+		p.hourOld = p.sim.brokerMillis()-e.millis >= time.Hour.Milliseconds()
+		p.beginner.Oldest(e.millis, true)
+	}
+}
+
+func (p *process) tickBeginner() {
+	s, run := p.sim, p.run
+	if p.phase != beginning {
+		return
+	}
+	records, wake := p.beginner.Tick(p.nowClocks().Mono, p.tokenBase())
+	for _, rec := range records {
+		if rec.Kind == lease.KindBase {
+			// An hour's rule needs no time; silence takes the largest ttl.
+			if s.now-p.began > lease.MaxTTL*9/10 {
+				s.table.branch(baseAfterSilenceBranch)
+			} else {
+				s.table.branch(baseAfterHourBranch)
+			}
+		}
+		s.tracef("%s writes %s", p.name, recordString(&rec))
+		p.aux.add(rec, nil, origin{readTo: -1})
+	}
+	s.at(p.clock.real(wake), func() { p.deliver(run, p.tickBeginner) })
+}
+
+func (p *process) tokenBase() int64 {
+	return max(p.nowClocks().Wall.Milliseconds(), p.largestSeen()+1) << 20
+}
+
+// largestSeen is the largest timestamp that the process can have seen in the shard.
+func (p *process) largestSeen() int64 {
+	l := &p.sim.log
+	if p.cursor-1 < l.first {
+		return 0
+	}
+	return l.at(min(p.cursor, l.end()) - 1).millis
+}
+
+// takeBeginning reads what comes while there is no base.
+func (p *process) takeBeginning(batch []*entry) {
+	s := p.sim
+	now := p.nowClocks().Mono
+	for _, e := range batch {
+		p.cursor, p.lastRead = e.offset+1, e
+		if e.group {
+			rec := e.rec
+			p.beginner.Add(&rec, e.value, now)
+		}
+		p.beginner.Read(e.offset, now)
+		base, ok := p.beginner.Base()
+		if !ok {
+			continue
+		}
+		if base.From < s.log.start {
+			continue
+		}
+		// Read again from the base on, up to here.
+		read := s.log.read(base.From, int(p.cursor-base.From))
+		if e.rec.Kind == lease.KindSnapshot {
+			s.table.branch(probeAnsweredBranch)
+		}
+		p.follow(base, read, base.From)
+		return
+	}
+	run := p.run
+	p.deliver(run, p.tickBeginner)
+}
+
+// follow starts the world at a base: read is what stands in the log from offset from on, as the process has read it.
+func (p *process) follow(base history.Base, read []*entry, from int64) {
+	s := p.sim
+	p.chain = s.chainBelow(base)
+	switch {
+	case base.From == 0:
+		s.table.branch(originStartBranch)
+	case s.log.at(base.From-1).rec.Kind == lease.KindBase && s.log.at(base.From-1).group:
+		s.table.branch(baseStartBranch)
+	default:
+		s.table.branch(snapshotStartBranch)
+	}
+	p.phase, p.beginner = following, nil
+	p.log, p.planner = history.NewLog(base), &policy.Planner{}
+	p.cursor = base.From
+	s.tracef("%s bases its world on %d", p.name, base.From)
+	s.compareBase(p, base.From)
+	p.readyAt = from + int64(len(read))
+	p.take(read[max(0, base.From-from):])
+	if p.phase != following {
+		return
+	}
+	if len(read) == 0 || p.cursor >= p.readyAt {
+		p.begun()
+	}
+	p.fetch()
+}
+
+// begun makes the members: everything that stood in the log at the start has been applied.
+func (p *process) begun() {
+	if p.ready {
+		return
+	}
+	p.ready = true
+	for i := range p.plan {
+		p.newAgent(&p.plan[i], fmt.Sprintf("%s%c", p.name, 'a'+i))
+	}
+	run := p.run
+	p.sim.after(p.sim.between(0, p.appEvery), func() { p.deliver(run, p.work) })
+}
+
+// take applies a batch and steps the members.
+func (p *process) take(batch []*entry) {
+	if p.phase == beginning {
+		p.takeBeginning(batch)
+		return
+	}
+	s := p.sim
+	p.events = p.events[:0]
+	worst := history.Fine
+	for _, e := range batch {
+		p.cursor, p.lastRead = e.offset+1, e
+		if !e.group {
+			continue
+		}
+		rec := e.rec
+		var out history.Outcome
+		p.events, out = p.log.Take(&rec, e.value, p.events)
+		p.chain = link64(p.chain, e)
+		worst = max(worst, out)
+		if out == history.SnapshotWrong && !s.lost {
+			s.fail("S1", "%s: the snapshot at %d differs from its world", p.name, e.offset)
+		}
+		if e.rec.Kind == lease.KindSnapshot && out == history.Fine && e.rec.Snapshot.Index+1 == e.rec.Snapshot.Count {
+			s.table.branch(snapshotCheckedBranch)
+		}
+		s.compareWorlds(p, e)
+	}
+	switch worst {
+	case history.Rewound:
+		p.dropWorld(rewoundBranch)
+		return
+	case history.HashDiffers:
+		p.recheck()
+	}
+	if !p.ready {
+		return
+	}
+	now := p.nowClocks()
+	for _, a := range slices.Clone(p.agents) {
+		if !a.over && len(p.events) > 0 {
+			a.step(p.events, now)
+		}
+	}
+	p.takeSnapshots()
+}
+
+// takeSnapshots appends what own instances have announced.
+func (p *process) takeSnapshots() {
+	if p.log == nil {
+		return
+	}
+	for _, rec := range p.log.TakeSnapshot() {
+		p.sim.tracef("%s writes %s", p.name, recordString(&rec))
+		p.aux.add(rec, nil, origin{readTo: p.cursor - 1, chain: p.chain})
+	}
+}
+
+// recheck reads the group's records from the base again.
+func (p *process) recheck() {
+	s, run := p.sim, p.run
+	s.table.branch(hashDiffersBranch)
+	if !s.lost && !s.forgedHash {
+		s.fail("S1", "%s meets another hash although the log lost nothing", p.name)
+	}
+	if p.rechecks > 0 {
+		return
+	}
+	p.rechecks++
+	log := p.log
+	s.after(p.delay()+p.delay(), func() {
+		p.deliver(run, func() {
+			if p.log != log {
+				return
+			}
+			p.rechecks--
+			sc := history.NewScan(topicID, s.log.start)
+			position, _ := log.Position()
+			read := s.log.read(s.log.start, int(min(s.log.end(), position+1)-s.log.start))
+			for _, e := range read {
+				if e.group {
+					rec := e.rec
+					sc.Add(&rec, e.value)
+				}
+			}
+			base, ok := sc.Base()
+			if !ok {
+				return
+			}
+			again := log.Recheck(base)
+			for _, e := range read {
+				if e.group && e.offset >= base.From {
+					rec := e.rec
+					again.Add(&rec, e.value)
+				}
+			}
+			same, reached := again.Same()
+			switch {
+			case reached && same:
+				s.table.branch(recheckSameBranch)
+			case reached:
+				s.table.branch(recheckOtherBranch)
+				p.dropWorld(worldDroppedBranch)
+			}
+		})
+	})
+}
+
+// dropWorld ends all claims, waits the largest ttl of the old world's joined, and starts as a newcomer.
+func (p *process) dropWorld(why branch) {
+	s := p.sim
+	s.table.branch(why)
+	if why != worldDroppedBranch {
+		s.table.branch(worldDroppedBranch)
+	}
+	if p.phase != following {
+		p.endRun()
+		p.phase = waiting
+		s.after(p.timeout, p.restartIf(p.run))
+		return
+	}
+	var ttl time.Duration
+	for i := range p.log.World().Instances() {
+		if i.Status == lease.Alive {
+			ttl = max(ttl, i.TTL)
+		}
+	}
+	s.tracef("%s drops its world (%s), waits %s", p.name, branchNames[why], ttl)
+	p.endRun()
+	p.phase = waiting
+	s.at(p.clock.real(p.nowClocks().Mono+ttl), p.restartIf(p.run))
+}
+
+func (p *process) restartIf(run int) func() {
+	return func() { p.deliver(run, p.start) }
+}
+
+// endRun ends everything of this run at once.
+func (p *process) endRun() {
+	for _, a := range p.agents {
+		a.end()
+	}
+	p.agents, p.log, p.beginner, p.parked = nil, nil, nil, nil
+	p.fetchRun++
+	p.ready = false
+}
+
+// crash is kill -9: what is on the way to the log still arrives.
+func (p *process) crash() {
+	p.endRun()
+	p.run++
+	p.phase, p.frozen, p.suspended, p.pending = dead, false, false, nil
+	p.sim.tracef("%s is dead", p.name)
+}
+
+// freeze stops the process for d; its clocks go on, but for the monotonic one of a suspended machine.
+func (p *process) freeze(d time.Duration, suspend bool) {
+	s, run := p.sim, p.run
+	p.frozen, p.suspended, p.frozeAt = true, suspend, s.now
+	p.touchUntil(s.now + d)
+	for _, a := range p.agents {
+		a.closeAll()
+	}
+	s.tracef("%s is frozen for %s (suspended: %t)", p.name, d, suspend)
+	s.after(d, func() {
+		if p.run == run && p.frozen {
+			p.wake()
+		}
+	})
+}
+
+// wake goes on. The application may be the first to run: it takes a message before any tick or fetch.
+func (p *process) wake() {
+	s := p.sim
+	if p.suspended {
+		p.clock.suspended += s.now - p.frozeAt
+	}
+	p.frozen, p.suspended = false, false
+	p.touchUntil(s.now)
+	s.tracef("%s wakes up", p.name)
+	s.checkWake(p)
+	pending := p.pending
+	p.pending = nil
+	if s.chance(0.8) {
+		p.workNow(true)
+		s.checkHands(p)
+	}
+	if s.chance(0.3) {
+		s.rng.Shuffle(len(pending), func(i, j int) { pending[i], pending[j] = pending[j], pending[i] })
+	}
+	for _, fn := range pending {
+		if p.frozen {
+			p.pending = append(p.pending, fn)
+			continue
+		}
+		fn()
+		s.checkHands(p)
+	}
+}

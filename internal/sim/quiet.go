@@ -1,0 +1,227 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/kafka-marshal/marshal/internal/lease"
+)
+
+// calm ends all faults. From here on the members have a bounded time to come to rest.
+func (s *simulation) calm() {
+	s.quiet = true
+	s.tracef("---- no more faults ----")
+	s.up()
+	for _, p := range s.procs {
+		if p.frozen {
+			p.wake()
+		}
+		p.usualLink()
+		p.touchUntil(s.now)
+		p.batch = max(p.batch, 10)
+		for i := range p.plan {
+			clear(p.plan[i].unable)
+		}
+		for _, a := range p.agents {
+			for _, c := range a.claims {
+				c.stuck = false
+			}
+		}
+		if p.phase == following || p.phase == beginning {
+			p.fetch()
+		}
+	}
+	if !slices.ContainsFunc(s.procs, func(p *process) bool { return p.phase != dead }) {
+		pick(s, s.procs).start()
+	}
+	s.rest(s.now, s.now, s.ref.moves)
+}
+
+// rest looks again and again whether everybody has come to rest (L1), and then whether it stays like this (L2). since is
+// when it last became true, moves how many Claims and Releases there were then.
+func (s *simulation) rest(began, since time.Duration, moves int64) {
+	s.after(s.ttl/8+20*time.Millisecond, func() {
+		unrest := s.unrest()
+		if unrest != "" || s.ref.moves != moves {
+			if s.now-began > s.bound() {
+				switch {
+				case unrest != "":
+					s.fail("L1", "after %s without faults: %s", s.now-began, unrest)
+				default:
+					s.fail("L2", "after %s without faults there are still Claims and Releases", s.now-began)
+				}
+			}
+			s.rest(began, s.now, s.ref.moves)
+			return
+		}
+		if s.now-since < 2*s.maxTTL+time.Second {
+			s.rest(began, since, moves)
+			return
+		}
+		s.checkBalance()
+		s.settled = true
+	})
+}
+
+// bound is how long it may take: who is dead or parked is evicted within a ttl, a newcomer without a base waits for
+// silence, who gave a key up waits longer each time.
+func (s *simulation) bound() time.Duration {
+	longest := s.maxTTL
+	for i := range s.ref.world.Instances() {
+		longest = max(longest, i.TTL)
+	}
+	return 3*longest + 2*lease.MaxTTL + 70*time.Second
+}
+
+// unrest says what is not as it should be; "": all is well.
+func (s *simulation) unrest() string {
+	if s.upgrade {
+		return ""
+	}
+	w := s.ref.world
+	for _, p := range s.procs {
+		switch {
+		case p.phase == dead:
+		case p.phase != following || !p.ready:
+			return p.name + " is not ready"
+		case !s.sameHistory(p):
+			return p.name + " is behind, or has another history than the log"
+		}
+		for _, a := range p.agents {
+			if a.leaving {
+				return a.name + " is still leaving"
+			}
+			if i := w.Instance(a.id); i == nil || i.Status != lease.Alive {
+				return a.name + " is not in the world"
+			}
+		}
+	}
+	for k, l := range w.Leases() {
+		a := s.byID[l.Instance]
+		switch {
+		case a == nil || a.over || a.id != l.Instance:
+			return keyString(k) + " is held by nobody who lives"
+		case slices.Contains(a.plan.wanted.Kept, k):
+		case !a.wantsKey(k):
+			return keyString(k) + " is held by " + a.name + ", which does not want it"
+		default:
+			epoch, ok := a.m.HandsOut(k, a.p.nowClocks())
+			if (!ok || epoch != l.Epoch) && !s.overMax(a) {
+				return keyString(k) + " is held by " + a.name + ", which does not hand it out"
+			}
+		}
+	}
+	return s.unheld()
+}
+
+// sameHistory tells whether a process follows the log as it is, and is not behind.
+func (s *simulation) sameHistory(p *process) bool {
+	if p.cursor < s.log.end() && s.now-s.log.at(p.cursor).real > s.ttl/2 {
+		return false
+	}
+	e := s.log.before(p.cursor - 1)
+	return e == nil || p.chain == e.chain
+}
+
+// wantsKey tells whether what the agent's consumers want covers a key.
+func (a *agent) wantsKey(k lease.Key) bool {
+	if slices.Contains(a.plan.wanted.Pinned, k) {
+		return true
+	}
+	for _, in := range a.plan.wanted.Interests {
+		for _, t := range in.Topics {
+			if t.Topic == k.Topic && in.Whole == (k.Partition == lease.WholeTopic) && k.Partition < t.Partitions {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// overMax tells whether the agent holds as much as it may, so that what is more is not run.
+func (s *simulation) overMax(a *agent) bool {
+	total, limited := 0, false
+	for _, in := range a.plan.wanted.Interests {
+		if in.Max > 0 {
+			limited = true
+			total += int(in.Max)
+		}
+	}
+	return limited && s.ref.world.HeldCount(a.id) > total
+}
+
+// unheld finds a key that nobody holds although somebody wants it and has room.
+func (s *simulation) unheld() string {
+	w := s.ref.world
+	for _, t := range s.topics {
+		for n := lease.WholeTopic; n < t.count; n++ {
+			k := lease.Key{Topic: t.name, Partition: n}
+			if _, _, held := w.Conflict(k); held {
+				continue
+			}
+			for _, a := range s.agents {
+				if a.wantsKey(k) && !w.Unfit(a.id, k) && a.room(k) {
+					return keyString(k) + " is held by nobody, and " + a.name + " wants it"
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// room tells whether an interest of the agent in k has room below its maximum.
+func (a *agent) room(k lease.Key) bool {
+	for _, in := range a.plan.wanted.Interests {
+		covers := false
+		held := int32(0)
+		for _, t := range in.Topics {
+			covers = covers || t.Topic == k.Topic && in.Whole == (k.Partition == lease.WholeTopic) && k.Partition < t.Partitions
+			for h := range a.sim.ref.world.HeldBy(a.id) {
+				if h.Topic == t.Topic && in.Whole == (h.Partition == lease.WholeTopic) {
+					held++
+				}
+			}
+		}
+		if covers && (in.Max == 0 || held < in.Max) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkBalance: where everybody wants the same and nothing limits anybody, nobody holds more than one key more than
+// another (L2).
+func (s *simulation) checkBalance() {
+	if s.upgrade || len(s.agents) == 0 {
+		return
+	}
+	var first []lease.Interest
+	most, least := 0, 1<<30
+	clients := map[string]bool{}
+	for _, a := range s.agents {
+		ins := a.plan.wanted.Interests
+		if len(ins) != 1 || len(a.plan.wanted.Pinned)+len(a.plan.wanted.Kept) > 0 || ins[0].Max > 0 || ins[0].Weight > 1 || ins[0].Greedy {
+			return
+		}
+		if clients[a.plan.client] || first != nil && !sameInterest(first[0], ins[0]) {
+			return
+		}
+		clients[a.plan.client] = true
+		first = ins
+		held := 0
+		for k := range s.ref.world.HeldBy(a.id) {
+			held++
+			if s.ref.world.HasMark(k) {
+				return
+			}
+		}
+		most, least = max(most, held), min(least, held)
+	}
+	if most-least > 1 {
+		s.fail("L2", "at rest one holds %d keys, another %d", most, least)
+	}
+}
+
+func sameInterest(x, y lease.Interest) bool {
+	return x.Whole == y.Whole && slices.Equal(x.Topics, y.Topics)
+}

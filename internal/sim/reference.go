@@ -1,0 +1,271 @@
+package sim
+
+import (
+	"bytes"
+
+	"github.com/kafka-marshal/marshal/internal/history"
+	"github.com/kafka-marshal/marshal/internal/lease"
+	"github.com/kafka-marshal/marshal/internal/policy"
+)
+
+// reference is the world as the log itself would have it: it applies each record at the moment when the log takes it,
+// from the log's first record on. What each record changed is checked here (S2, S4 .. S7).
+type reference struct {
+	world   *lease.World
+	planner policy.Planner
+	chain   uint64
+	records int64
+	events  []lease.Event
+
+	before, after state
+	lastEpoch     map[lease.Key]int64
+	firstJoin     map[lease.InstanceID]int64
+	takenOver     map[lease.InstanceID]bool // by a namesake: exception 1 of S3
+	uids          map[uint64]int64          // offset of the first copy
+	baseAt        int64                     // offset of the newest valid Base; -1: none
+	tokensFell    bool                      // the author of a Base had a clock behind: tokens may have gone back (S5)
+	moves         int64                     // Claims and Releases so far
+}
+
+// append puts a message into the log, applies it to the reference and wakes who waits for something to read.
+func (s *simulation) append(rec *lease.Record, value []byte, uid uint64, group bool, o origin) *entry {
+	e := &entry{
+		offset: s.log.end(), millis: s.brokerMillis(), group: group, rec: *rec, value: value, uid: uid, origin: o, real: s.now,
+	}
+	e.rec.Offset, e.rec.Timestamp = e.offset, e.millis
+	s.log.entries = append(s.log.entries, e)
+	if group {
+		s.refer(e)
+	}
+	for _, p := range s.procs {
+		if wake := p.parked; wake != nil {
+			p.parked = nil
+			wake()
+		}
+	}
+	return e
+}
+
+func (s *simulation) brokerMillis() int64 { return s.log.millis + s.now.Milliseconds() }
+
+// link64 carries the identity of a sequence of messages one message further.
+func link64(chain uint64, e *entry) uint64 {
+	x := chain ^ e.uid*0x9e3779b97f4a7c15 ^ uint64(e.offset)*0xbf58476d1ce4e5b9
+	x ^= x >> 31
+	x *= 0x94d049bb133111eb
+	return x ^ x>>29
+}
+
+// refer applies one message of the group to the reference and checks what it did.
+func (s *simulation) refer(e *entry) {
+	r := &s.ref
+	r.records++
+	if first, ok := r.uids[e.uid]; ok {
+		e.copyOf = first > r.baseAt
+		s.table.fault(duplicateFault)
+	} else {
+		r.uids[e.uid] = e.offset
+	}
+	r.before.read(r.world)
+	rec := e.rec
+	var plan *policy.Plan
+	if rec.Kind == lease.KindClaim && e.origin.by != nil {
+		plan = r.planner.Plan(r.world)
+		s.noteClaim(plan, &rec)
+	}
+	r.events = r.world.Apply(&rec, r.events[:0])
+	r.chain = link64(r.chain, e)
+	e.chain, e.digest = r.chain, r.world.Digest()
+	if s.rng.IntN(32) == 0 {
+		e.bytes = r.world.AppendBinary(nil)
+	}
+	r.after.read(r.world)
+	if s.tracing() {
+		s.tracef("  @%d %s %s%s", e.offset, s.authorOf(e), recordString(&rec), eventStrings(r.events, s.names))
+	}
+	for i := range r.events {
+		s.table.event(&r.events[i])
+		s.noteEvent(e, &r.events[i])
+	}
+	s.checkRecord(e)
+	if rec.Kind == lease.KindClaim || rec.Kind == lease.KindRelease {
+		r.moves++
+	}
+}
+
+func (s *simulation) authorOf(e *entry) string {
+	if name, ok := s.names[e.rec.Instance]; ok {
+		return name
+	}
+	if e.origin.raw != "" {
+		return "(" + e.origin.raw + ")"
+	}
+	return "-"
+}
+
+func eventStrings(events []lease.Event, names map[lease.InstanceID]string) string {
+	var b bytes.Buffer
+	for i := range events {
+		b.WriteString("; ")
+		if n := names[events[i].Instance]; n != "" {
+			b.WriteString(n + " ")
+		}
+		b.WriteString(eventString(&events[i]))
+	}
+	return b.String()
+}
+
+// noteClaim counts in whose turn a claim was made.
+func (s *simulation) noteClaim(plan *policy.Plan, rec *lease.Record) {
+	if len(rec.Claim.Keys) > 1 {
+		s.table.branch(claimManyBranch)
+	}
+	for _, k := range rec.Claim.Keys {
+		switch turn := plan.TurnOf(k, rec.Instance); {
+		case turn == 0:
+			s.table.branch(claimFirstTurnBranch)
+		case turn > 0:
+			s.table.branch(claimLaterTurnBranch)
+		}
+	}
+	for _, k := range plan.Greedy(rec.Instance) {
+		for _, c := range rec.Claim.Keys {
+			if c == k {
+				s.table.branch(claimGreedyBranch)
+			}
+		}
+	}
+}
+
+// noteEvent keeps what the checkers need of the past, and counts branches.
+func (s *simulation) noteEvent(e *entry, ev *lease.Event) {
+	r, t := &s.ref, &s.table
+	switch ev.Kind {
+	case lease.Joined:
+		if first, ok := r.firstJoin[ev.Instance]; !ok || first <= r.baseAt {
+			r.firstJoin[ev.Instance] = e.offset
+		}
+		if a := s.byID[ev.Instance]; a != nil && a.id == ev.Instance {
+			a.firstAt = e.offset
+		}
+	case lease.Evicted:
+		was := r.before.instance(ev.Instance)
+		switch {
+		case e.rec.Evict.Takeover:
+			t.branch(takeoverBranch)
+			r.takenOver[ev.Instance] = true
+			s.checkTakeover(e, ev.Instance)
+		case was != nil && was.status == lease.IsParked:
+			t.branch(parkExpiredBranch)
+		default:
+			t.branch(evictBranch)
+		}
+		s.checkEviction(e, ev.Instance)
+		s.noteEnd(ev.Instance)
+	case lease.Left:
+		s.noteEnd(ev.Instance)
+	case lease.Parked:
+		t.branch(parkBranch)
+	case lease.Granted:
+		if !ev.By.IsZero() {
+			t.branch(reclaimParkedBranch)
+		}
+		if a := s.byID[ev.Instance]; a != nil {
+			if r.before.marked(r.world, ev.Instance, ev.Key) {
+				t.branch(unfitRetakenBranch)
+			}
+			for _, k := range a.plan.wanted.Pinned {
+				if k == ev.Key {
+					t.branch(pinnedBranch)
+				}
+			}
+		}
+	case lease.Marked:
+		t.branch(unfitBranch)
+	case lease.Sought:
+		switch {
+		case ev.Epoch == lease.NoEpoch:
+			t.branch(seekFreeBranch)
+		case s.wholeLease(ev.Key.Topic):
+			t.branch(seekWholeBranch)
+			t.branch(seekHeldBranch)
+		default:
+			t.branch(seekHeldBranch)
+		}
+		s.noteSeek(e, ev.Key)
+	case lease.Ignored:
+		if ev.Reason == lease.NoTakeover {
+			t.branch(takeoverRefusedBranch)
+		}
+	case lease.Rebased:
+		r.tokensFell = r.tokensFell || e.rec.Base.TokenBase < r.before.tokenBase
+		r.baseAt = e.offset
+		for _, in := range r.before.instances {
+			s.noteEnd(in.id)
+		}
+	}
+}
+
+func (s *simulation) wholeLease(topic string) bool {
+	_, ok := s.ref.world.Lease(lease.Key{Topic: topic, Partition: lease.WholeTopic})
+	return ok
+}
+
+func (s *simulation) noteSeek(e *entry, k lease.Key) {
+	t := s.data[k.Topic]
+	if t == nil {
+		return
+	}
+	for i, p := range t.parts {
+		if k.Partition == lease.WholeTopic || k.Partition == int32(i) {
+			p.sought = e.offset
+		}
+	}
+}
+
+func (s *simulation) noteEnd(id lease.InstanceID) {
+	if a := s.byID[id]; a != nil && a.id == id {
+		a.evicted = true
+	}
+}
+
+// chainBelow identifies the history that a base stands for.
+func (s *simulation) chainBelow(base history.Base) uint64 {
+	e := s.log.before(base.From - 1)
+	if e == nil {
+		return 0
+	}
+	if s.lost && base.World.Digest() != e.digest {
+		return ^e.chain // of the history that was lost: it is up to the hashes to find out
+	}
+	return e.chain
+}
+
+// compareBase holds a base's world against the reference (S1, through snapshots).
+func (s *simulation) compareBase(p *process, from int64) {
+	e := s.log.before(from - 1)
+	if e == nil || p.chain != e.chain {
+		return
+	}
+	if got := p.log.World().Digest(); got != e.digest {
+		s.fail("S1", "%s starts at %d with a world that differs from the log's", p.name, from)
+	}
+}
+
+// compareWorlds holds the world of a process after a message against the reference after the same messages (S1).
+func (s *simulation) compareWorlds(p *process, e *entry) {
+	if p.chain != e.chain {
+		if !s.lost {
+			s.fail("S1", "%s has read another sequence of messages at %d", p.name, e.offset)
+		}
+		return
+	}
+	w := p.log.World()
+	if w.Digest() != e.digest {
+		s.fail("S1", "the world of %s at %d differs from the log's", p.name, e.offset)
+		return
+	}
+	if e.bytes != nil && !bytes.Equal(w.AppendBinary(nil), e.bytes) {
+		s.fail("S1", "the world of %s at %d has the log's digest but not its bytes", p.name, e.offset)
+	}
+}

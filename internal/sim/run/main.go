@@ -1,0 +1,195 @@
+// Command run runs the simulator over many seeds: `make sim SEEDS=n FIRST=m`, `make sim BREAK=rule`.
+//
+// Its last line is "sim: seeds=… steps=… violations=…". It exits 1 on a violation, after a rerun command and a trace.
+// With -break it runs until the broken rule is noticed, which is exit 1 too; exit 0 means that nobody noticed. A rule can
+// be broken only in a build with -tags marshalbreak.
+package main
+
+import (
+	"bufio"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/kafka-marshal/marshal/internal/rule"
+	"github.com/kafka-marshal/marshal/internal/sim"
+)
+
+// enough is how many seeds must leave no zero in the table of occurrences.
+const enough = 2000
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout)) }
+
+type options struct {
+	seeds, first uint64
+	broken       rule.Rule
+	trace        bool
+	workers      int
+	lines        int
+	all          bool
+}
+
+func run(args []string, out io.Writer) int {
+	flags := flag.NewFlagSet("sim", flag.ContinueOnError)
+	flags.SetOutput(out)
+	var o options
+	var name string
+	flags.Uint64Var(&o.seeds, "seeds", 1000, "how many seeds to run")
+	flags.Uint64Var(&o.first, "first", 1, "the first seed")
+	flags.StringVar(&name, "break", "", "break this rule, which must be noticed; \"list\" names them")
+	flags.BoolVar(&o.trace, "trace", false, "print the trace of each seed")
+	flags.IntVar(&o.workers, "workers", runtime.GOMAXPROCS(0), "seeds at a time")
+	flags.BoolVar(&o.all, "all", false, "go on after a violation, and list all of them without their traces")
+	flags.IntVar(&o.lines, "lines", 400, "lines of trace before a violation; 0: all")
+	if err := flags.Parse(args); err != nil {
+		return 2
+	}
+	if name == "list" {
+		for _, r := range rule.All() {
+			fmt.Fprintln(out, r)
+		}
+		return 0
+	}
+	if name != "" {
+		r, ok := rule.Parse(name)
+		if !ok {
+			fmt.Fprintf(out, "sim: no rule is called %q (-break list)\n", name)
+			return 2
+		}
+		if !rule.Breakable {
+			fmt.Fprintln(out, "sim: this build cannot break rules: go run -tags marshalbreak ./internal/sim/run -break", r)
+			return 2
+		}
+		rule.Break(r)
+		o.broken = r
+	}
+	if o.trace {
+		return traceAll(o, out)
+	}
+	return o.runAll(out)
+}
+
+// traceAll prints the trace of each seed, one after the other.
+func traceAll(o options, out io.Writer) int {
+	w := bufio.NewWriter(out)
+	defer w.Flush()
+	code := 0
+	for seed := o.first; seed < o.first+o.seeds; seed++ {
+		res := sim.Run(sim.Config{Seed: seed, Broken: o.broken, Trace: func(line string) { fmt.Fprintln(w, line) }})
+		fmt.Fprintf(w, "seed=%d steps=%d records=%d violation=%v\n", seed, res.Steps, res.Records, res.Violation)
+		if res.Violation != nil {
+			code = 1
+		}
+	}
+	return code
+}
+
+// total gathers the results of all workers.
+type total struct {
+	mu         sync.Mutex
+	seeds      int64
+	steps      int64
+	records    int64
+	virtual    time.Duration
+	table      sim.Table
+	standstill sim.Standstill
+	failed     []sim.Result
+}
+
+func (t *total) add(res *sim.Result) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.seeds++
+	t.steps += res.Steps
+	t.records += res.Records
+	t.virtual += res.Virtual
+	t.table.Add(&res.Table)
+	t.standstill = append(t.standstill, res.Standstill...)
+	if res.Violation != nil {
+		t.failed = append(t.failed, *res)
+	}
+}
+
+// runAll runs the seeds on all cores, up to the first violation unless all are wanted.
+func (o options) runAll(out io.Writer) int {
+	began := time.Now()
+	var t total
+	var next atomic.Uint64
+	var stop atomic.Bool
+	next.Store(o.first)
+	var workers sync.WaitGroup
+	for range o.workers {
+		workers.Go(func() {
+			for !stop.Load() {
+				seed := next.Add(1) - 1
+				if seed >= o.first+o.seeds {
+					return
+				}
+				res := sim.Run(sim.Config{Seed: seed, Broken: o.broken})
+				if res.Violation != nil && !o.all {
+					stop.Store(true)
+				}
+				t.add(&res)
+			}
+		})
+	}
+	workers.Wait()
+	return o.report(out, &t, time.Since(began))
+}
+
+func (o options) report(out io.Writer, t *total, took time.Duration) int {
+	slices.SortFunc(t.failed, func(a, b sim.Result) int { return int(a.Seed) - int(b.Seed) })
+	if len(t.failed) > 0 && !o.all {
+		o.printTrace(out, t.failed[0])
+	} else if o.broken == rule.None {
+		if err := t.table.Print(out); err != nil {
+			fmt.Fprintln(out, err)
+			return 2
+		}
+	}
+	zeros := t.table.Zeros()
+	for _, f := range t.failed {
+		fmt.Fprintf(out, "sim: seed %d: %s\n", f.Seed, f.Violation)
+		fmt.Fprintf(out, "rerun: %s\n", o.rerun(f.Seed))
+	}
+	if o.broken != rule.None {
+		if len(t.failed) > 0 {
+			fmt.Fprintf(out, "sim: rule=%s caught by %s at seed %d\n", o.broken, t.failed[0].Violation.Invariant, t.failed[0].Seed)
+		} else {
+			fmt.Fprintf(out, "sim: rule=%s is broken and nobody noticed\n", o.broken)
+		}
+	}
+	fmt.Fprintf(out, "sim: seeds=%d steps=%d violations=%d zeros=%d records=%d virtual_h=%.1f standstill_max_ms=%d standstill_p50_ms=%d standstill_p99_ms=%d standstill_p999_ms=%d took=%s\n",
+		t.seeds, t.steps, len(t.failed), len(zeros), t.records, t.virtual.Hours(), t.standstill.Quantile(1), t.standstill.Quantile(0.5),
+		t.standstill.Quantile(0.99), t.standstill.Quantile(0.999), took.Round(time.Second/10))
+	if len(t.failed) > 0 || o.broken == rule.None && t.seeds >= enough && len(zeros) > 0 {
+		return 1
+	}
+	return 0
+}
+
+func (o options) rerun(seed uint64) string {
+	if o.broken != rule.None {
+		return fmt.Sprintf("go run -tags marshalbreak ./internal/sim/run -seeds 1 -first %d -trace -break %s", seed, o.broken)
+	}
+	return fmt.Sprintf("go run ./internal/sim/run -seeds 1 -first %d -trace", seed)
+}
+
+// printTrace runs a failed seed again and prints what led to the violation.
+func (o options) printTrace(out io.Writer, failed sim.Result) {
+	var lines []string
+	sim.Run(sim.Config{Seed: failed.Seed, Broken: o.broken, Trace: func(line string) { lines = append(lines, line) }})
+	if o.lines > 0 && len(lines) > o.lines {
+		fmt.Fprintf(out, "… %d lines before these\n", len(lines)-o.lines)
+		lines = lines[len(lines)-o.lines:]
+	}
+	for _, line := range lines {
+		fmt.Fprintln(out, line)
+	}
+}

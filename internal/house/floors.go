@@ -41,8 +41,8 @@ var house = map[string]place{
 	"internal/house": {floor: ground},
 }
 
-// edgeFiles are floor 2 inside the root package.
-var edgeFiles = []string{"message_format.go"}
+// edgeFiles begin the names of the files that are floor 2 inside the root package: the record format.
+const edgeFiles = "message_"
 
 func find(pkg string) (place, bool) {
 	for p := pkg; p != ""; {
@@ -63,12 +63,8 @@ func find(pkg string) (place, bool) {
 
 // onFloor tells the floor of a file.
 func (s *source) onFloor() int {
-	if s.pkg == "" {
-		for _, f := range edgeFiles {
-			if s.name == f {
-				return floor2
-			}
-		}
+	if s.pkg == "" && strings.HasPrefix(s.name, edgeFiles) {
+		return floor2
 	}
 	at, _ := find(s.pkg)
 	return at.floor

@@ -1,0 +1,53 @@
+# Everything a developer does here. It needs Go, make, git and bash; Java 17 and Maven for `integration`.
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+SEEDS ?= 1000
+FIRST ?= 1
+BREAK ?=
+FUZZTIME ?= 30s
+BENCH ?= .
+TESTFLAGS ?=
+
+.PHONY: help
+help: ## This list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+.PHONY: demo
+demo: ## Five worker processes through everything that goes wrong; MARSHAL_BROKERS=host:port for a real Kafka, PLANT=overlap|loss|regression to see the judge catch it
+	@mkdir -p bin
+	@go build -o bin/marshal ./marshal
+	@bin/marshal demo
+
+.PHONY: test
+test: ## All tests on the embedded broker, in random order
+	go test -shuffle=on -timeout 10m $(TESTFLAGS) ./...
+
+.PHONY: race
+race: ## The same with the race detector
+	@$(MAKE) --no-print-directory test TESTFLAGS=-race
+
+.PHONY: integration
+integration: ## The demo on a real Apache Kafka, which it fetches, starts and stops
+	@.ci/integration
+
+.PHONY: sim
+sim: ## Simulate the protocol: SEEDS=1000 FIRST=1; BREAK=rule breaks one rule (BREAK=list names them)
+	go run -tags marshalbreak ./internal/sim/run -seeds $(SEEDS) -first $(FIRST) -break "$(BREAK)"
+
+.PHONY: fuzz
+fuzz: ## Every fuzz target for FUZZTIME=30s each
+	@.ci/fuzz $(FUZZTIME)
+
+.PHONY: bench
+bench: ## The benchmarks of this module: BENCH=regexp
+	go test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+
+.PHONY: lint
+lint: ## gofmt, go vet, go mod tidy, staticcheck
+	@.ci/lint
+
+.PHONY: tools
+tools: ## Fetch and build the tools that lint uses
+	cd tools && go mod download && go build -o ../bin/ tool

@@ -1,20 +1,35 @@
 // Package policy decides, from the world alone, who should hold what (PROTOCOL.md §6 "Balance" and "Who claims a free
 // key"). Everybody who has the same world computes the same plan.
+//
+// Compute reads the world into a problem (read.go), the problem is solved as arithmetic on counts (problem.go: shares,
+// start, balance), and the answer is turned into moves and claims of particular keys (assign.go). What follows from a
+// plan besides, whose turn it is and who comes after whom, is in turn.go.
 package policy
 
-import "github.com/kafka-marshal/marshal/internal/lease"
+import (
+	"slices"
 
-// Plan is who should hold what, for one world.
-type Plan struct{}
+	"github.com/kafka-marshal/marshal/internal/lease"
+)
 
-// Planner computes plans and keeps the newest, so that the members of one world share it. Its zero value works.
-type Planner struct{}
+// Plan is who should hold what, for one world. It does not change, and it does not look at the world again.
+type Plan struct {
+	members []member
+	index   map[lease.InstanceID]int32
+	users   []user
+	pools   map[poolName]int32
+	problem problem
+	leases  []held
+	names   []poolName            // of the problem's pools
+	marks   map[lease.Key][]int32 // the members unfit for a key, where that counts
+	pins    map[pin]struct{}
+	parts   map[string]int32 // partition counts of the topics that anybody wants
+	rivals  []rivals
 
-// Plan gives the plan of w, computed anew only when w.Version() has changed since the last call.
-func (p *Planner) Plan(w *lease.World) *Plan { panic("todo") }
-
-// Compute makes the plan of a world.
-func Compute(w *lease.World) *Plan { panic("todo") }
+	moves  []Move    // in the order of keys
+	byFrom [][]int32 // of each member, indices of moves
+	free   []freeKey // in the order of keys
+}
 
 // Move says that the holder of a key should hand it to To (zero: let it go, nobody else may have it: never for a key
 // that its holder wants and may keep).
@@ -24,34 +39,89 @@ type Move struct {
 	Forced   bool // its holder does not want it, or holds more than its maximum; not a matter of balance
 }
 
-// Moves lists what should move, in the order of topic and partition.
-func (p *Plan) Moves() []Move { panic("todo") }
-
-// MovesOf lists what one instance should hand on.
-func (p *Plan) MovesOf(id lease.InstanceID) []Move { panic("todo") }
-
-// Free lists the free keys that somebody may claim, in order. Whole-topic keys stand beside partitions here only where
-// they do not conflict with a lease.
-func (p *Plan) Free() []lease.Key { panic("todo") }
-
-// Claimant gives the k-th in turn to claim a free key: 0 is the one that the plan names, the others follow in
-// rendezvous order of the key among all who may have it. ok is false past the last.
-func (p *Plan) Claimant(k lease.Key, turn int) (id lease.InstanceID, ok bool) { panic("todo") }
-
-// TurnOf gives the turn of an instance for a free key: 0 first; -1: it may not claim it.
-func (p *Plan) TurnOf(k lease.Key, id lease.InstanceID) int { panic("todo") }
-
-// Greedy lists the free keys that a greedy interest of id may claim at once.
-func (p *Plan) Greedy(id lease.InstanceID) []lease.Key { panic("todo") }
-
-// Successor names who should get k when its holder must give it up now (draining, terminating, over its maximum,
-// unfit): the best eligible instance other than the holder and not in not; zero: nobody.
-func (p *Plan) Successor(k lease.Key, holder lease.InstanceID, not func(lease.InstanceID) bool) lease.InstanceID {
-	panic("todo")
+// Planner computes plans and keeps the newest, so that the members of one world share it. Its zero value works.
+type Planner struct {
+	world   *lease.World
+	version uint64
+	plan    *Plan
 }
 
-// Wants tells whether an instance's interests or pinned keys cover k.
-func (p *Plan) Wants(id lease.InstanceID, k lease.Key) bool { panic("todo") }
+// Plan gives the plan of w, computed anew only when what it depends on has changed since the last call.
+func (p *Planner) Plan(w *lease.World) *Plan {
+	if p.plan == nil || p.world != w || p.version != w.Version() || !p.plan.current(w) {
+		p.world, p.version, p.plan = w, w.Version(), Compute(w)
+	}
+	return p.plan
+}
 
-// Overflow lists the keys that id holds over its maximum and must not run: those with the largest (epoch, key).
-func (p *Plan) Overflow(id lease.InstanceID) []lease.Key { panic("todo") }
+// Compute makes the plan of a world.
+func Compute(w *lease.World) *Plan {
+	p := &Plan{}
+	p.readMembers(w)
+	p.readLeases(w)
+	p.readFree(w)
+	p.problem.solve()
+	p.assign()
+	return p
+}
+
+// Moves lists what should move, in the order of topic and partition.
+func (p *Plan) Moves() []Move { return p.moves }
+
+// MovesOf lists what one instance should hand on, in the order of topic and partition.
+func (p *Plan) MovesOf(id lease.InstanceID) []Move {
+	m, ok := p.index[id]
+	if !ok {
+		return nil
+	}
+	var of []Move
+	for _, i := range p.byFrom[m] {
+		of = append(of, p.moves[i])
+	}
+	return of
+}
+
+// Wants tells whether an instance's interests or pinned keys cover k. Partitions that the world does not know of are
+// covered by pinned keys only.
+func (p *Plan) Wants(id lease.InstanceID, k lease.Key) bool {
+	m, ok := p.index[id]
+	if !ok {
+		return false
+	}
+	_, wanted := p.stakeOf(m, k)
+	return wanted || p.pinned(m, k)
+}
+
+// Overflow lists the keys that id holds over its maximum and must not run: those with the largest (epoch, key), in the
+// order of topic and partition.
+func (p *Plan) Overflow(id lease.InstanceID) []lease.Key {
+	m, ok := p.index[id]
+	if !ok {
+		return nil
+	}
+	var over []lease.Key
+	for _, h := range p.leases {
+		if h.member == m && h.state == overflowing {
+			over = append(over, h.key)
+		}
+	}
+	return over
+}
+
+func compareKeys(a, b lease.Key) int {
+	if a.Topic != b.Topic {
+		if a.Topic < b.Topic {
+			return -1
+		}
+		return 1
+	}
+	return int(int64(a.Partition) - int64(b.Partition))
+}
+
+func (p *Plan) findMove(k lease.Key) (Move, bool) {
+	i, ok := slices.BinarySearchFunc(p.moves, k, func(m Move, k lease.Key) int { return compareKeys(m.Key, k) })
+	if !ok {
+		return Move{}, false
+	}
+	return p.moves[i], true
+}

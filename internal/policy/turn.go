@@ -1,0 +1,287 @@
+package policy
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/kafka-marshal/marshal/internal/lease"
+)
+
+// Free lists the free keys that somebody may claim, in order. Whole-topic keys stand beside partitions here only where
+// they do not conflict with a lease. Pinned ones are among them.
+func (p *Plan) Free() []lease.Key {
+	keys := make([]lease.Key, len(p.free))
+	for i := range p.free {
+		keys[i] = p.free[i].key
+	}
+	return keys
+}
+
+func (p *Plan) findFree(k lease.Key) *freeKey {
+	i, ok := slices.BinarySearchFunc(p.free, k, func(f freeKey, k lease.Key) int { return compareKeys(f.key, k) })
+	if !ok {
+		return nil
+	}
+	return &p.free[i]
+}
+
+// Planned lists the free keys for which id is the first in turn, in order, as TurnOf would tell for each.
+func (p *Plan) Planned(id lease.InstanceID) []lease.Key {
+	m, ok := p.index[id]
+	if !ok {
+		return nil
+	}
+	var keys []lease.Key
+	for i := range p.free {
+		f := &p.free[i]
+		if f.to == m && !f.pinned || (f.to < 0 || f.pinned) && p.TurnOf(f.key, id) == 0 {
+			keys = append(keys, f.key)
+		}
+	}
+	return keys
+}
+
+// Claimant gives the k-th in turn to claim a free key: 0 is the one that the plan names, the others follow in
+// rendezvous order of the key among all who may have it. ok is false past the last.
+func (p *Plan) Claimant(k lease.Key, turn int) (id lease.InstanceID, ok bool) {
+	f := p.findFree(k)
+	if f == nil || turn < 0 {
+		return lease.InstanceID{}, false
+	}
+	if turn == 0 && f.to >= 0 && !f.pinned {
+		return p.members[f.to].id, true
+	}
+	order := p.order(f)
+	if turn >= len(order) {
+		return lease.InstanceID{}, false
+	}
+	return order[turn], true
+}
+
+// TurnOf gives the turn of an instance for a free key: 0 first; -1: it may not claim it.
+func (p *Plan) TurnOf(k lease.Key, id lease.InstanceID) int {
+	f := p.findFree(k)
+	if f == nil {
+		return -1
+	}
+	m, ok := p.index[id]
+	if !ok {
+		return -1
+	}
+	if f.to == m && !f.pinned {
+		return 0
+	}
+	return slices.Index(p.order(f), id)
+}
+
+// order lists who may claim a free key: who claims it by hand, whom the plan names, the others; behind them those that
+// attract nothing, and at last those that are unfit for it while somebody is not. Within each it is the rendezvous
+// order of the key.
+func (p *Plan) order(f *freeKey) []lease.InstanceID {
+	const classes = 5
+	var class [classes][]lease.InstanceID
+	if f.pinned {
+		for i := range p.members {
+			if p.pinned(int32(i), f.key) {
+				class[0] = append(class[0], p.members[i].id)
+			}
+		}
+	}
+	if f.pool >= 0 {
+		for _, s := range p.problem.stakesOf(int(f.pool)) {
+			u := &p.users[s.consumer]
+			m := &p.members[u.member]
+			switch {
+			case u.room() == 0 || f.pinned && p.pinned(u.member, f.key):
+			case f.to == u.member:
+				class[1] = append(class[1], m.id)
+			case p.unfit(u.member, f.key):
+				class[4] = append(class[4], m.id)
+			case m.shadowed:
+				class[3] = append(class[3], m.id)
+			default:
+				class[2] = append(class[2], m.id)
+			}
+		}
+	}
+	x := keyBytes(f.key)
+	var order []lease.InstanceID
+	for _, ids := range class {
+		if len(ids) > 1 {
+			lease.Rank(x, ids)
+		}
+		order = append(order, ids...)
+	}
+	return order
+}
+
+// keyBytes is a key as the rendezvous order sees it: the topic's name, a zero byte, the partition in four bytes, big-endian.
+func keyBytes(k lease.Key) []byte {
+	return binary.BigEndian.AppendUint32(append([]byte(k.Topic), 0), uint32(k.Partition))
+}
+
+// Greedy lists the free keys that a greedy interest of id may claim at once, as many as it has room for, in order. Where
+// it cannot have all it begins at a place of its own, so that several do not go for the same ones.
+func (p *Plan) Greedy(id lease.InstanceID) []lease.Key {
+	m, ok := p.index[id]
+	if !ok {
+		return nil
+	}
+	var keys []lease.Key
+	for _, u := range p.members[m].users {
+		if p.users[u].greedy {
+			keys = append(keys, p.greedy(m, u)...)
+		}
+	}
+	slices.SortFunc(keys, compareKeys)
+	return keys
+}
+
+func (p *Plan) greedy(m, u int32) []lease.Key {
+	var keys []lease.Key
+	room := p.users[u].room()
+	if room == 0 {
+		return nil
+	}
+	for i := range p.free {
+		f := &p.free[i]
+		if f.pinned || f.pool < 0 || p.unfit(m, f.key) {
+			continue
+		}
+		if s, ok := p.stakeIn(f.pool, m); ok && p.problem.stakes[s].consumer == u {
+			keys = append(keys, f.key)
+		}
+	}
+	if int64(len(keys)) <= int64(room) {
+		return keys
+	}
+	id := p.members[m].id
+	begin := int(binary.BigEndian.Uint64(id[:8]) % uint64(len(keys)))
+	return slices.Concat(keys[begin:], keys[:begin])[:room]
+}
+
+// Parked lists the keys of id's parked namesakes that it wants and may claim over them, as many as it has room for, in
+// order.
+func (p *Plan) Parked(id lease.InstanceID) []lease.Key {
+	m, ok := p.index[id]
+	if !ok {
+		return nil
+	}
+	var keys []lease.Key
+	client := p.members[m].client
+	room := make(map[int32]int32)
+	take := func(k lease.Key) {
+		if p.pinned(m, k) {
+			keys = append(keys, k)
+			return
+		}
+		s, ok := p.stakeOf(m, k)
+		if !ok {
+			return
+		}
+		u := p.problem.stakes[s].consumer
+		if _, known := room[u]; !known {
+			room[u] = p.users[u].room()
+		}
+		if room[u] > 0 {
+			room[u]--
+			keys = append(keys, k)
+		}
+	}
+	for i := 0; i < len(p.leases); {
+		topic := p.leases[i].key.Topic
+		from := i
+		theirs := true
+		for ; i < len(p.leases) && p.leases[i].key.Topic == topic; i++ {
+			theirs = theirs && p.leases[i].member < 0 && p.leases[i].client == client
+		}
+		whole := lease.Key{Topic: topic, Partition: lease.WholeTopic}
+		if _, wants := p.stakeOf(m, whole); theirs && (wants || p.pinned(m, whole)) {
+			take(whole)
+			continue
+		}
+		if theirs && p.leases[from].key == whole {
+			for part := range p.parts[topic] {
+				take(lease.Key{Topic: topic, Partition: part})
+			}
+			continue
+		}
+		for _, h := range p.leases[from:i] {
+			if h.member < 0 && h.client == client {
+				take(h.key)
+			}
+		}
+	}
+	return keys
+}
+
+// Successor names who should get k when its holder must give it up now (draining, terminating, over its maximum,
+// unfit): the plan's choice if it has one, else the best eligible instance other than the holder and not in not; zero:
+// nobody. Best is who is furthest below its share, then the first in rendezvous order of k; a greedy one only where
+// there is no other.
+func (p *Plan) Successor(k lease.Key, holder lease.InstanceID, not func(lease.InstanceID) bool) lease.InstanceID {
+	if m, ok := p.findMove(k); ok && m.From == holder && !m.To.IsZero() && (not == nil || !not(m.To)) {
+		return m.To
+	}
+	from, ok := p.index[holder]
+	if !ok {
+		from = -1
+	}
+	room := make([]int32, len(p.users))
+	for i := range p.users {
+		room[i] = p.users[i].room()
+	}
+	u, ok := p.best(k, from, room, p.standing(), not)
+	if !ok {
+		return lease.InstanceID{}
+	}
+	return p.members[p.users[u].member].id
+}
+
+// best finds the user that should get k.
+func (p *Plan) best(k lease.Key, holder int32, room []int32, ahead []fixed, not func(lease.InstanceID) bool) (int32, bool) {
+	j, ok := p.pools[poolOf(k)]
+	if !ok || k.Partition >= p.parts[k.Topic] {
+		return 0, false
+	}
+	var ties []int32
+	worse := func(a, b *user) bool { // a after b
+		if a.greedy != b.greedy {
+			return a.greedy
+		}
+		return ahead[a.member] > ahead[b.member]
+	}
+	for _, s := range p.problem.stakesOf(int(j)) {
+		u := &p.users[s.consumer]
+		m := &p.members[u.member]
+		if room[s.consumer] == 0 || m.shadowed || u.member == holder || p.unfit(u.member, k) || not != nil && not(m.id) {
+			continue
+		}
+		if len(ties) > 0 {
+			if worse(u, &p.users[ties[0]]) {
+				continue
+			}
+			if worse(&p.users[ties[0]], u) {
+				ties = ties[:0]
+			}
+		}
+		ties = append(ties, s.consumer)
+	}
+	if len(ties) == 0 {
+		return 0, false
+	}
+	if len(ties) == 1 {
+		return ties[0], true
+	}
+	ids := make([]lease.InstanceID, len(ties))
+	for i, u := range ties {
+		ids[i] = p.members[p.users[u].member].id
+	}
+	lease.Rank(keyBytes(k), ids)
+	for _, u := range ties {
+		if p.members[p.users[u].member].id == ids[0] {
+			return u, true
+		}
+	}
+	return 0, false
+}

@@ -48,10 +48,13 @@ func (g *group) build(ctx context.Context) error {
 	}
 	t := newTail(g.r.c, g.r.shard)
 	defer t.close()
-	var base history.Base
-	for found := false; !found; {
-		var err error
-		if base, found, err = g.find(ctx, t, g.collect()); err != nil {
+	found, err := g.find(ctx, t, g.collect())
+	if err != nil {
+		return err
+	}
+	base, ok := found.scan.Base()
+	if !ok {
+		if base, err = g.await(ctx, t, found); err != nil {
 			return err
 		}
 	}
@@ -60,7 +63,8 @@ func (g *group) build(ctx context.Context) error {
 	var reading recordReader
 	var events []lease.Event
 	t.seek(base.From)
-	err := t.through(ctx, joint, func(e *entry) {
+	err = t.through(ctx, joint, func(e *entry) {
+		g.r.saw(e.timestamp)
 		if string(e.key) == g.name && e.offset < joint {
 			reading.decode(e)
 			events, _ = log.Take(&reading.record, e.value, events[:0])
@@ -91,70 +95,71 @@ func (g *group) collect() int64 {
 	return g.r.position()
 }
 
-// find looks for a base in what lies before end, further and further back; where there is none, it waits for one.
-func (g *group) find(ctx context.Context, t *tail, end int64) (history.Base, bool, error) {
+// found is a stretch of the shard that was read in search of a base.
+type found struct {
+	scan *history.Scan
+	seen bool // a record of the group is in it
+}
+
+// find looks for a base in what lies before end, further and further back, down to the log's start.
+func (g *group) find(ctx context.Context, t *tail, end int64) (found, error) {
 	start, _, err := t.bounds(ctx)
 	if err != nil {
-		return history.Base{}, false, err
+		return found{}, err
 	}
 	now := time.Now()
-	var scan *history.Scan
-	var seen bool
-	for _, ago := range append(history.Lookbacks(), -1) {
-		from := start
-		if ago >= 0 {
-			if from, err = t.at(ctx, now.Add(-ago).UnixMilli(), end); err != nil {
-				return history.Base{}, false, err
-			}
-			from = max(from, start)
-		}
-		scan, seen, err = g.scan(ctx, t, from, end)
+	for _, ago := range history.Lookbacks() {
+		from, err := t.at(ctx, now.Add(-ago).UnixMilli(), end)
 		if err != nil {
-			return history.Base{}, false, err
+			return found{}, err
 		}
-		if base, ok := scan.Base(); ok {
-			return base, true, nil
-		}
-		if from == start {
+		if from <= start {
 			break
 		}
+		f, err := g.scan(ctx, t, from, end)
+		if err != nil {
+			return found{}, err
+		}
+		if _, ok := f.scan.Base(); ok {
+			return f, nil
+		}
 	}
-	return g.await(ctx, t, scan, seen)
+	return g.scan(ctx, t, start, end)
 }
 
 // scan reads what lies between two offsets.
-func (g *group) scan(ctx context.Context, t *tail, from, end int64) (*history.Scan, bool, error) {
-	scan := history.NewScan(g.r.c.topicID, from)
+func (g *group) scan(ctx context.Context, t *tail, from, end int64) (found, error) {
+	f := found{scan: history.NewScan(g.r.c.topicID, from)}
 	var reading recordReader
-	seen := false
 	t.seek(from)
 	err := t.through(ctx, end, func(e *entry) {
+		g.r.saw(e.timestamp)
 		if string(e.key) == g.name && e.offset < end {
 			reading.decode(e)
-			scan.Add(&reading.record, e.value)
-			seen = seen || reading.record.Kind != lease.KindProbe
+			f.scan.Add(&reading.record, e.value)
+			f.seen = f.seen || reading.record.Kind != lease.KindProbe
 		}
 	})
-	return scan, seen, err
+	return f, err
 }
 
 // await goes on reading, probes, and writes a Base when it may (PROTOCOL.md §7).
-func (g *group) await(ctx context.Context, t *tail, scan *history.Scan, seen bool) (history.Base, bool, error) {
+func (g *group) await(ctx context.Context, t *tail, f found) (history.Base, error) {
 	c := g.r.c
 	var nonce [8]byte
 	_, _ = rand.Read(nonce[:]) // never fails
 	p := c.client.NewProducer(c.set.topic, g.r.shard)
 	defer p.Close()
-	b := history.NewBeginner(c.topicID, scan, t.next-1, seen, binary.BigEndian.Uint64(nonce[:]), c.clock.now().Mono)
+	b := history.NewBeginner(c.topicID, f.scan, t.next-1, f.seen, binary.BigEndian.Uint64(nonce[:]), c.clock.now().Mono)
 	if err := g.oldest(ctx, b); err != nil {
-		return history.Base{}, false, err
+		return history.Base{}, err
 	}
 	c.report.info(logrus.Fields{"group": g.name}, "marshal: the group's history does not reach back to its beginning; waiting for a snapshot, or until nobody else is there")
 	var reading recordReader
 	for {
 		records, wake := b.Tick(c.clock.now().Mono, g.r.tokenBase())
 		if err := g.appendAll(ctx, p, records); err != nil {
-			return history.Base{}, false, err
+			return history.Base{}, err
 		}
 		wait := min(c.clock.until(wake), shardWait)
 		if err := t.poll(ctx, wait, func(e *entry) {
@@ -163,11 +168,11 @@ func (g *group) await(ctx context.Context, t *tail, scan *history.Scan, seen boo
 				b.Add(&reading.record, e.value, c.clock.now().Mono)
 			}
 		}); err != nil {
-			return history.Base{}, false, err
+			return history.Base{}, err
 		}
 		b.Read(t.next-1, c.clock.now().Mono)
 		if base, ok := b.Base(); ok {
-			return base, true, nil
+			return base, nil
 		}
 	}
 }
@@ -207,6 +212,12 @@ func (r *rationalizer) tokenBase() int64 {
 	return max(time.Now().UnixMilli(), r.largest()+1) << 20
 }
 
+func (r *rationalizer) saw(timestamp int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.newest = max(r.newest, timestamp)
+}
+
 func (r *rationalizer) largest() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -234,9 +245,13 @@ func (g *group) reread(ctx context.Context) (same bool, err error) {
 	t := newTail(g.r.c, g.r.shard)
 	defer t.close()
 	end := g.r.position()
-	base, found, err := g.find(ctx, t, end)
-	if err != nil || !found {
+	f, err := g.find(ctx, t, end)
+	if err != nil {
 		return false, err
+	}
+	base, ok := f.scan.Base()
+	if !ok {
+		return false, errors.New("no base is left to read from")
 	}
 	g.mu.Lock()
 	if !g.live {

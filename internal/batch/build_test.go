@@ -77,7 +77,7 @@ func packZstdStream(b []byte) []byte {
 		panic(err)
 	}
 	for len(b) > 0 {
-		n := min(len(b), 1000)
+		n := min(len(b), 40_000)
 		if _, err := w.Write(b[:n]); err != nil {
 			panic(err)
 		}

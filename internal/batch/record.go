@@ -91,5 +91,14 @@ func varint(b []byte) (int64, int) {
 	if len(b) > 0 && b[0] < 0x80 {
 		return int64(b[0]>>1) ^ -int64(b[0]&1), 1
 	}
+	return longVarint(b)
+}
+
+// longVarint has the next common case first: lengths from 64 to 8,191.
+func longVarint(b []byte) (int64, int) {
+	if len(b) > 1 && b[1] < 0x80 {
+		u := uint64(b[0]&0x7f) | uint64(b[1])<<7
+		return int64(u>>1) ^ -int64(u&1), 2
+	}
 	return binary.Varint(b)
 }

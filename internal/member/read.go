@@ -43,7 +43,7 @@ func (m *Member) read(events []lease.Event, now Now) {
 				m.refused(e.Key, e.Reason)
 			}
 		case lease.Progressed:
-			if mine && e.Author == m.cfg.Instance {
+			if mine && e.Author == m.cfg.Instance && e.Record == lease.KindHeartbeat {
 				m.progressed(e.Key, e.Next)
 			}
 		case lease.Ignored:

@@ -79,12 +79,18 @@ func (p *probe) grow(since, now time.Duration) {
 	}
 }
 
-// probeDue is when the probe wants a heartbeat: every half of the silence, until that is reached.
+// probeDue is when the probe wants a heartbeat: every half of the silence, and exactly when one that is read back makes it
+// complete.
 func (m *Member) probeDue() time.Duration {
-	if !m.probe.active || m.probe.silent >= silence {
+	p := &m.probe
+	if !p.active || p.silent >= silence {
 		return Never
 	}
-	return m.beat.last + silence/2
+	due := m.beat.last + silence/2
+	if t := m.own.read + silence - p.silent; m.newest() < t {
+		due = min(due, t)
+	}
+	return due
 }
 
 // takeOverDue is when we may take over what our silent namesake holds: as soon as a consumer wants it so.

@@ -187,10 +187,7 @@ func (m *Member) proofDue() time.Duration {
 	if !m.own.anyRead {
 		return due
 	}
-	newest := m.own.read
-	if n := len(m.own.sent); n > 0 {
-		newest = m.own.sent[n-1].started.Mono
-	}
+	newest := m.newest()
 	for _, p := range m.watch.peers {
 		if p.dead || p.ahead >= 2 {
 			continue
@@ -201,6 +198,15 @@ func (m *Member) proofDue() time.Duration {
 		}
 	}
 	return due
+}
+
+// newest is when our newest record was made, or an earlier one read back: what we shall read back soon proves that the
+// log was there until then.
+func (m *Member) newest() time.Duration {
+	if n := len(m.own.sent); n > 0 {
+		return m.own.sent[n-1].started.Mono
+	}
+	return m.own.read
 }
 
 // evictDue is when the next peer may be evicted: at once by the first in rendezvous order, later by each further one.

@@ -99,7 +99,7 @@ func (m *Member) survey() {
 	t := &m.take
 	free := make(map[lease.Key]vacancy, len(t.free))
 	for _, k := range m.claims.plan.Free() {
-		if _, ok := m.claims.wants(k); !ok {
+		if _, ok := m.wants(k); !ok {
 			continue
 		}
 		v, ok := t.free[k]
@@ -163,7 +163,7 @@ func (m *Member) room() room {
 		return r
 	}
 	count := func(k lease.Key) {
-		if i, ok := m.claims.wants(k); ok && r.limits(i) && !m.claims.pinned[k] {
+		if i, ok := m.wants(k); ok && r.limits(i) && !m.claims.pinned[k] {
 			r[i]--
 		}
 	}
@@ -180,7 +180,7 @@ func (r room) limits(i int) bool { _, ok := r[i]; return ok }
 
 // take uses up room for a key, if there is any.
 func (r room) take(m *Member, k lease.Key) bool {
-	i, ok := m.claims.wants(k)
+	i, ok := m.wants(k)
 	if !ok {
 		return false
 	}

@@ -135,7 +135,7 @@ func (m *Member) release(now Now) {
 		if !c.ready[k] {
 			continue
 		}
-		if _, ok := c.wants(k); !known && (!ok || m.leaving.active) {
+		if _, ok := m.wants(k); !known && (!ok || m.leaving.active) {
 			continue // first the Join that says that we do not want it
 		}
 		p := parcel{m.heir(k, held.unfit), held.unfit}

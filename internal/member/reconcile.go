@@ -41,7 +41,7 @@ type claims struct {
 	run map[lease.Key]*claim
 
 	want      Wanted
-	covers    map[cover]int               // which interest wants a topic
+	covers    map[cover]covered           // which interest wants a topic
 	pinned    map[lease.Key]bool          // of want
 	kept      map[lease.Key]bool          // of want: held, and KeptUntil is not past
 	first     time.Duration               // Mono of our first interests; Never: none yet
@@ -70,9 +70,15 @@ type cover struct {
 	whole bool
 }
 
+// covered is by which interest a topic is wanted, and how many partitions we see in it.
+type covered struct {
+	interest   int
+	partitions int32
+}
+
 func (c *claims) init() {
 	c.run = map[lease.Key]*claim{}
-	c.covers = map[cover]int{}
+	c.covers = map[cover]covered{}
 	c.pinned, c.kept = map[lease.Key]bool{}, map[lease.Key]bool{}
 	c.reclaimed = map[lease.Key]bool{}
 	c.since = map[lease.Key]time.Duration{}
@@ -85,10 +91,11 @@ func compareKeys(a, b lease.Key) int {
 	return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 }
 
-// wants tells which of our interests covers a key.
-func (c *claims) wants(k lease.Key) (interest int, ok bool) {
-	i, ok := c.covers[cover{k.Topic, k.Partition == lease.WholeTopic}]
-	return i, ok
+// wants tells which of our interests covers a key. A partition that neither we nor anybody else sees is not wanted: the
+// topic was made again with fewer.
+func (m *Member) wants(k lease.Key) (interest int, ok bool) {
+	c, ok := m.claims.covers[cover{k.Topic, k.Partition == lease.WholeTopic}]
+	return c.interest, ok && (k.Partition < c.partitions || k.Partition < m.world().Partitions(k.Topic))
 }
 
 // covering finds the claim that a partition belongs to: its own or its topic's.
@@ -119,7 +126,7 @@ func (m *Member) Want(w Wanted, now Now) Output {
 		for _, t := range interest.Topics {
 			if k := (cover{t.Topic, interest.Whole}); t.Topic != "" {
 				if _, taken := c.covers[k]; !taken {
-					c.covers[k] = i
+					c.covers[k] = covered{i, t.Partitions}
 				}
 			}
 		}
@@ -293,7 +300,7 @@ func (m *Member) fate(k lease.Key) verb {
 	case c.kept[k]:
 		return keep
 	}
-	if _, ok := c.wants(k); !ok {
+	if _, ok := m.wants(k); !ok {
 		if c.reclaimed[k] && m.reclaimOpen() {
 			return keep
 		}

@@ -49,7 +49,7 @@ func (s *source) epoch(w *World, k Key) int64 {
 	if s.once(8) {
 		return int64(s.n(256)) - 1
 	}
-	if _, l, ok := w.Owner(k.Topic, k.Partition); ok {
+	if _, l, ok := w.Conflict(k); ok {
 		return l.Epoch
 	}
 	return NoEpoch
@@ -66,7 +66,7 @@ func (s *source) topicID() TopicID {
 	if s.once(4) {
 		return TopicID{byte(1 + s.n(7))}
 	}
-	return TopicID{byte(s.n(2))}
+	return TopicID{byte(s.n(3))}
 }
 
 // record makes the next record of a log of which w is the world.
@@ -82,7 +82,7 @@ func (s *source) record(w *World) Record {
 	}
 	r.Kind = pick(s, []Kind{
 		KindHeartbeat, KindHeartbeat, KindHeartbeat, KindClaim, KindClaim, KindRelease, KindRelease, KindJoin, KindJoin,
-		KindDirective, KindEvict, KindEvict, KindLeave, Foreign, KindNewer, KindSnapshot, KindProbe, KindBase,
+		KindDirective, KindEvict, KindEvict, KindLeave, KindClaim, Foreign, KindNewer, KindSnapshot, KindProbe, KindBase,
 	})
 	if r.Kind == KindBase && !s.once(6) {
 		r.Kind = KindJoin
@@ -94,7 +94,10 @@ func (s *source) record(w *World) Record {
 	case KindHeartbeat:
 		r.Heartbeat = Heartbeat{Load: Load{int64(s.n(3)), int64(s.n(3))}, Announces: s.once(20)}
 		for range s.n(4) {
-			k := s.key()
+			k := s.heldKey(w, r.Instance)
+			if k.Partition == WholeTopic && !s.once(8) {
+				k.Partition = int32(s.n(3))
+			}
 			tp := TopicProgress{Topic: k.Topic, TopicID: s.topicID()}
 			for range 1 + s.n(2) {
 				tp.Partitions, tp.Epochs, tp.Next = append(tp.Partitions, max(-1, k.Partition)), append(tp.Epochs, s.epoch(w, k)), append(tp.Next, s.next())
@@ -113,9 +116,13 @@ func (s *source) record(w *World) Record {
 	case KindRelease, KindLeave:
 		s.release(&r, w)
 	case KindEvict:
-		r.Evict.Takeover = s.once(2)
+		takeover := s.once(2)
+		r.Evict.Takeover = takeover || s.once(4)
 		for range 1 + s.n(2) {
 			t := Target{Instance: pick(s, someIDs), Renewed: int64(s.n(256))}
+			if takeover {
+				t.Instance, _ = silent(w)
+			}
 			if in := w.Instance(t.Instance); in != nil && !s.once(4) {
 				t.Renewed = in.Renewed
 			}
@@ -133,8 +140,51 @@ func (s *source) record(w *World) Record {
 	return r
 }
 
+// alive gives an instance that is alive or unknown, most often.
+func (s *source) alive(w *World, first InstanceID) InstanceID {
+	for range 5 {
+		if in := w.Instance(first); in == nil || in.Status == Alive {
+			break
+		}
+		first = pick(s, someIDs)
+	}
+	return first
+}
+
+// heldKey gives a key that an instance holds, most often.
+func (s *source) heldKey(w *World, by InstanceID) Key {
+	k := s.key()
+	if n := w.HeldCount(by); n > 0 && !s.once(4) {
+		n = s.n(n)
+		for held := range w.HeldBy(by) {
+			if k = held; n == 0 {
+				break
+			}
+			n--
+		}
+	}
+	return k
+}
+
+// silent finds an instance that was not heard of since a namesake joined, and that namesake.
+func silent(w *World) (target, namesake InstanceID) {
+	for t := range w.Instances() {
+		for a := range w.Instances() {
+			if t.Client == a.Client && t.Renewed < a.FirstJoin && t.Status == Alive && a.Status == Alive {
+				target, namesake = t.ID, a.ID
+			}
+		}
+	}
+	return target, namesake
+}
+
 func (s *source) author(r *Record, w *World) {
 	r.Instance = pick(s, someIDs)
+	if _, a := silent(w); r.Kind == KindEvict && !a.IsZero() && s.once(2) {
+		r.Instance = a
+	} else if !s.once(8) {
+		r.Instance = s.alive(w, r.Instance)
+	}
 	seq := s.seqs[r.Instance] + 1
 	in := w.Instance(r.Instance)
 	switch {
@@ -154,7 +204,7 @@ func (s *source) author(r *Record, w *World) {
 
 func (s *source) join(j *Join) {
 	*j = Join{
-		Client: pick(s, []string{"x", "x", "y"}), Host: "h", TTL: time.Duration(s.n(50)) * time.Second,
+		Client: pick(s, []string{"x", "y", "z"}), Host: "h", TTL: time.Duration(s.n(50)) * time.Second,
 		MaxVersion: pick(s, []uint8{2, 2, 3, 0, 255}), TokenBase: pick(s, []int64{0, 5, 9}),
 	}
 	if s.once(30) {
@@ -177,18 +227,15 @@ func (s *source) join(j *Join) {
 
 func (s *source) release(r *Record, w *World) {
 	r.Release = Release{Successor: pick(s, someIDs), Unfit: s.once(3)}
-	if s.once(2) {
+	if s.once(3) {
 		r.Release.Successor = InstanceID{}
+	} else if !s.once(3) {
+		r.Release.Successor = s.alive(w, r.Release.Successor)
 	}
 	r.Leave = Leave{Keep: s.once(2), Grace: time.Duration(s.n(100)) * time.Minute}
 	topic := s.topicID()
 	for range s.n(4) {
-		k := s.key()
-		if s.once(3) && w.HeldCount(r.Instance) > 0 {
-			for held := range w.HeldBy(r.Instance) {
-				k = held
-			}
-		}
+		k := s.heldKey(w, r.Instance)
 		rk := ReleasedKey{Key: k, Epoch: s.epoch(w, k), TopicID: topic}
 		if s.once(8) {
 			rk.TopicID = s.topicID()

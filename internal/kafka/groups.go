@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -167,6 +168,7 @@ func ofWhole(err error) bool {
 func (c *Client) askCoordinator(ctx context.Context, group string, req kmsg.Request, lo, hi int16, read func(kmsg.Response) error) error {
 	ctx, done := c.bound(ctx)
 	defer done()
+	var before error // why the last try failed
 	for {
 		addr, err := c.coordinator(ctx, group)
 		if err == nil {
@@ -179,11 +181,14 @@ func (c *Client) askCoordinator(ctx context.Context, group string, req kmsg.Requ
 			return nil
 		}
 		c.forgetCoordinator(group)
-		if !Retriable(err) {
+		if ctx.Err() == nil && !Retriable(err) {
 			return c.outcome(err)
 		}
+		if ctx.Err() == nil {
+			before = err
+		}
 		if end := pause(ctx); end != nil {
-			return c.outcome(fmt.Errorf("%w: %w", end, err))
+			return c.outcome(fmt.Errorf("%w: %w", end, cmp.Or(before, err)))
 		}
 	}
 }

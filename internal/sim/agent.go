@@ -79,8 +79,10 @@ func (a *agent) want() {
 }
 
 func (a *agent) step(events []lease.Event, now member.Now) {
-	a.report(now)
-	if a.m != nil {
+	if a.sim.overMax(a, a.p.log.World()) {
+		a.sim.table.branch(overflowBranch)
+	}
+	if !a.over {
 		a.do(a.m.Step(events, now))
 	}
 }
@@ -100,6 +102,7 @@ func (a *agent) do(out member.Output) {
 	if a.over {
 		return
 	}
+	a.noteSplit(out.Appends)
 	for i := range out.Appends {
 		a.append(out.Appends[i].Record)
 	}
@@ -210,6 +213,26 @@ func (a *agent) noteWritten(rec *lease.Record) {
 		if len(rec.Evict.Targets) > 1 {
 			t.branch(evictManyBranch)
 		}
+	}
+}
+
+// noteSplit counts what was too large for one record: two of a kind at once, each with contents.
+func (a *agent) noteSplit(appends []member.Append) {
+	heartbeats, releases := 0, 0
+	for i := range appends {
+		switch rec := &appends[i].Record; rec.Kind {
+		case lease.KindHeartbeat:
+			if len(rec.Heartbeat.Topics) > 0 {
+				heartbeats++
+			}
+		case lease.KindRelease:
+			releases++
+		case lease.KindLeave:
+			releases++
+		}
+	}
+	if heartbeats > 1 || a.leaving && releases > 1 {
+		a.sim.table.branch(splitBranch)
 	}
 }
 

@@ -307,7 +307,7 @@ func (s *simulation) checkTakeover(e *entry, t lease.InstanceID) {
 		return
 	}
 	for o := first + 1; o < e.offset; o++ {
-		if x := s.log.at(o); x.group && x.rec.Instance == t && !x.copyOf {
+		if x := s.log.at(o); x.group && x.rec.Instance == t && x.took {
 			s.fail("S3", "@%d: takeover from %s, which wrote @%d after the newcomer's Join @%d", e.offset, s.names[t], o, first)
 			return
 		}

@@ -206,7 +206,7 @@ func (s *simulation) useTool() bool {
 		return false
 	}
 	client := "tool"
-	scheme := s.rng.IntN(7)
+	scheme := s.rng.IntN(8)
 	if scheme == 0 {
 		client = other.plan.client
 	}
@@ -257,8 +257,30 @@ func (s *simulation) useTool() bool {
 		s.raw(rawTool, soon, lease.Record{Kind: lease.KindDirective, Instance: id, Seq: 2, Directive: lease.Directive{
 			Kind: lease.Seek, Key: key, TopicID: t.id, Next: s.rng.Int64N(20), Epoch: lease.NoEpoch,
 		}})
+	case 7: // a topic of its own, recreated, and an old position of it
+		s.oldTopic(id, soon)
 	}
 	return true
+}
+
+// oldTopic claims a partition that nobody else wants and moves its progress in one incarnation of the topic, in the
+// next, and in the first again.
+func (s *simulation) oldTopic(id lease.InstanceID, soon time.Duration) {
+	key := lease.Key{Topic: "tools"}
+	s.raw(rawTool, soon, lease.Record{Kind: lease.KindClaim, Instance: id, Seq: 2, Claim: lease.Claim{Keys: []lease.Key{key}}})
+	s.after(soon+time.Millisecond, func() {
+		l, ok := s.ref.world.Lease(key)
+		if !ok || l.Instance != id {
+			return
+		}
+		for i, topic := range []byte{1, 2, 1} {
+			s.raw(rawTool, 0, lease.Record{Kind: lease.KindHeartbeat, Instance: id, Seq: uint64(3 + i), Heartbeat: lease.Heartbeat{
+				P: -1, Topics: []lease.TopicProgress{{
+					Topic: key.Topic, TopicID: lease.TopicID{topic}, Partitions: []int32{0}, Epochs: []int64{l.Epoch}, Next: []int64{int64(i + 1)},
+				}},
+			}})
+		}
+	})
 }
 
 func (s *simulation) someRelease(id lease.InstanceID, key lease.Key) lease.Record {

@@ -222,7 +222,7 @@ func (p *process) takeBeginning(batch []*entry) {
 		}
 		// Read again from the base on, up to here.
 		read := s.log.read(base.From, int(p.cursor-base.From))
-		if e.rec.Kind == lease.KindSnapshot {
+		if base.World.Last() >= 0 {
 			s.table.branch(probeAnsweredBranch)
 		}
 		p.follow(base, read, base.From)
@@ -239,7 +239,7 @@ func (p *process) follow(base history.Base, read []*entry, from int64) {
 	switch {
 	case base.From == 0:
 		s.table.branch(originStartBranch)
-	case s.log.at(base.From-1).rec.Kind == lease.KindBase && s.log.at(base.From-1).group:
+	case base.World.Last() < 0:
 		s.table.branch(baseStartBranch)
 	default:
 		s.table.branch(snapshotStartBranch)
@@ -248,7 +248,9 @@ func (p *process) follow(base history.Base, read []*entry, from int64) {
 	p.log, p.planner = history.NewLog(base), &policy.Planner{}
 	p.cursor = base.From
 	s.tracef("%s bases its world on %d", p.name, base.From)
-	s.compareBase(p, base.From)
+	if base.World.Last() >= 0 {
+		s.compareBase(p, base.From)
+	}
 	p.readyAt = from + int64(len(read))
 	p.take(read[max(0, base.From-from):])
 	if p.phase != following {
@@ -280,6 +282,7 @@ func (p *process) take(batch []*entry) {
 		return
 	}
 	s := p.sim
+	p.reportAll()
 	p.events = p.events[:0]
 	worst := history.Fine
 	for _, e := range batch {
@@ -317,6 +320,16 @@ func (p *process) take(batch []*entry) {
 		}
 	}
 	p.takeSnapshots()
+}
+
+// reportAll brings the positions of all members up to date, before the world moves on.
+func (p *process) reportAll() {
+	now := p.nowClocks()
+	for _, a := range slices.Clone(p.agents) {
+		if !a.over {
+			a.report(now)
+		}
+	}
 }
 
 // takeSnapshots appends what own instances have announced.

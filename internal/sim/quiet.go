@@ -31,9 +31,6 @@ func (s *simulation) calm() {
 			p.fetch()
 		}
 	}
-	if !slices.ContainsFunc(s.procs, func(p *process) bool { return p.phase != dead }) {
-		pick(s, s.procs).start()
-	}
 	s.rest(s.now, s.now, s.ref.moves)
 }
 
@@ -41,6 +38,9 @@ func (s *simulation) calm() {
 // when it last became true, moves how many Claims and Releases there were then.
 func (s *simulation) rest(began, since time.Duration, moves int64) {
 	s.after(s.ttl/8+20*time.Millisecond, func() {
+		if !slices.ContainsFunc(s.procs, func(p *process) bool { return p.phase != dead }) {
+			pick(s, s.procs).start() // the last ones have left
+		}
 		unrest := s.unrest()
 		if unrest != "" || s.ref.moves != moves {
 			if s.now-began > s.bound() {
@@ -106,7 +106,7 @@ func (s *simulation) unrest() string {
 			return keyString(k) + " is held by " + a.name + ", which does not want it"
 		default:
 			epoch, ok := a.m.HandsOut(k, a.p.nowClocks())
-			if (!ok || epoch != l.Epoch) && !s.overMax(a) {
+			if (!ok || epoch != l.Epoch) && !s.overMax(a, w) {
 				return keyString(k) + " is held by " + a.name + ", which does not hand it out"
 			}
 		}
@@ -139,7 +139,7 @@ func (a *agent) wantsKey(k lease.Key) bool {
 }
 
 // overMax tells whether the agent holds as much as it may, so that what is more is not run.
-func (s *simulation) overMax(a *agent) bool {
+func (s *simulation) overMax(a *agent, w *lease.World) bool {
 	total, limited := 0, false
 	for _, in := range a.plan.wanted.Interests {
 		if in.Max > 0 {
@@ -147,7 +147,7 @@ func (s *simulation) overMax(a *agent) bool {
 			total += int(in.Max)
 		}
 	}
-	return limited && s.ref.world.HeldCount(a.id) > total
+	return limited && w.HeldCount(a.id) > total
 }
 
 // unheld finds a key that nobody holds although somebody wants it and has room.

@@ -80,6 +80,8 @@ func (s *simulation) refer(e *entry) {
 		e.bytes = r.world.AppendBinary(nil)
 	}
 	r.after.read(r.world)
+	now := r.after.instance(rec.Instance)
+	e.took = now != nil && now.renewed == e.offset
 	if s.tracing() {
 		s.tracef("  @%d %s %s%s", e.offset, s.authorOf(e), recordString(&rec), eventStrings(r.events, s.names))
 	}
@@ -235,7 +237,7 @@ func (s *simulation) chainBelow(base history.Base) uint64 {
 	if e == nil {
 		return 0
 	}
-	if s.lost && base.World.Digest() != e.digest {
+	if s.lost && base.World.Last() >= 0 && base.World.Digest() != e.digest {
 		return ^e.chain // of the history that was lost: it is up to the hashes to find out
 	}
 	return e.chain

@@ -163,7 +163,10 @@ func (s *simulation) newProcess() *process {
 	}
 	p.timeout = min(max(s.ttl/8, 30*time.Millisecond), time.Second)
 	p.appEvery = s.between(s.ttl/16, s.ttl/4) + 10*time.Millisecond
-	p.batch = pick(s, []int{1, 3, 100, 100, 100})
+	p.batch = 100
+	if s.ttl >= time.Second && s.chance(0.3) {
+		p.batch = 5
+	}
 	p.window = 1
 	if s.chance(0.3) {
 		s.table.fault(pipelineFault)
@@ -204,6 +207,9 @@ func (s *simulation) newPlan(client string) agentPlan {
 		pl.maxBytes = 200
 	}
 	pl.wanted = member.Wanted{Interests: s.newInterests(), FastReclaim: s.chance(s.weights[fastReclaimFault])}
+	if pl.wanted.FastReclaim {
+		s.table.fault(fastReclaimFault)
+	}
 	return pl
 }
 
@@ -224,12 +230,15 @@ func (s *simulation) newInterests() []lease.Interest {
 		in.Topics = append(in.Topics, lease.TopicInterest{Topic: t.name, Partitions: t.count})
 	}
 	if s.chance(s.weights[maxFault] / 10) {
+		s.table.fault(maxFault)
 		in.Max = 1 + s.rng.Int32N(6)
 	}
 	if s.chance(s.weights[weightFault] / 10) {
+		s.table.fault(weightFault)
 		in.Weight = 1 + s.rng.Int32N(4)
 	}
 	if s.chance(s.weights[greedyFault] / 20) {
+		s.table.fault(greedyFault)
 		in.Greedy = true
 	}
 	if len(in.Topics) > 1 && s.chance(0.15) {

@@ -56,7 +56,6 @@ const (
 	evictManyBranch
 	takeoverBranch
 	takeoverRefusedBranch
-	namesakeAnswerBranch
 	clientInUseBranch
 	claimFirstTurnBranch
 	claimLaterTurnBranch
@@ -113,7 +112,7 @@ const (
 
 var branchNames = [branches]string{
 	evictBranch: "evict", evictManyBranch: "evict of several at once", takeoverBranch: "takeover by a namesake",
-	takeoverRefusedBranch: "takeover refused", namesakeAnswerBranch: "living namesake stays", clientInUseBranch: "client id in use reported",
+	takeoverRefusedBranch: "takeover refused", clientInUseBranch: "client id in use reported",
 	claimFirstTurnBranch: "claim by the first in turn", claimLaterTurnBranch: "claim by a later turn", claimGreedyBranch: "greedy claim",
 	claimManyBranch: "claim of several keys", balanceMoveBranch: "balance move", forcedMoveBranch: "forced move", wholeMoveBranch: "move of a whole topic",
 	drainingMoveBranch: "hand-over by a leaver", releaseToNobodyBranch: "release without successor", voidRewrittenBranch: "void record written anew",
@@ -138,7 +137,8 @@ const (
 	rows       = reasonRows + len(reasonNames)
 )
 
-// reasonNames names the reasons that a record can be refused or ignored for. AuthorForgotten is reserved: no world says it.
+// reasonNames names the reasons that a record can be refused or ignored for. AuthorForgotten is reserved: no world says it. TooMany is
+// beyond what a simulation of some seconds reaches (thousands of instances): the tests of lease have it.
 var reasonNames = [...]string{
 	"author unknown", "author ended", "author parked", "other topic", "echo", "malformed", "not held", "old epoch", "behind",
 	"old topic", "held by other", "atomic partner", "not successor", "target unknown", "target ended", "target self",

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"slices"
+
 	"github.com/kafka-marshal/marshal/internal/lease"
 )
 
@@ -69,15 +71,7 @@ func (s *simulation) growTopic() bool {
 					}
 					pl.wanted.Interests[i].Topics = changed
 				}
-				for _, a := range p.agents {
-					if a.plan == pl {
-						p.deliver(p.run, func() {
-							if !a.over && !a.leaving {
-								a.want()
-							}
-						})
-					}
-				}
+				p.planChanged(pl)
 			})
 		}
 	}
@@ -106,10 +100,15 @@ func (a *agent) pin() bool {
 	return true
 }
 
-func (a *agent) wantSoon() {
-	a.p.deliver(a.p.run, func() {
-		if !a.over && !a.leaving {
-			a.want()
+// wantSoon tells whoever runs by the agent's plan now that it has changed.
+func (a *agent) wantSoon() { a.p.planChanged(a.plan) }
+
+func (p *process) planChanged(plan *agentPlan) {
+	p.deliver(p.run, func() {
+		for _, a := range slices.Clone(p.agents) {
+			if a.plan == plan && !a.over && !a.leaving {
+				a.want()
+			}
 		}
 	})
 }

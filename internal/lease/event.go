@@ -11,19 +11,19 @@ const (
 	Left                            // ended by its own Leave
 	Parked                          // ended for now; its keys are kept (Leave with keep)
 	Evicted                         // Instance was declared dead by By
-	Granted                         // Instance holds Key with Epoch (it did not before); By: the parked holder it came from, or zero
+	Granted                         // Instance holds Key with Epoch (it did not before); By: the parked holder it, or the first conflicting key, came from, or zero
 	Held                            // a Claim of a key that Instance holds already: nothing changed, Epoch is the old one
 	Refused                         // a Claim of Key was refused: Reason, By is the holder
-	Released                        // Instance gave Key (Epoch) up, or lost it by its end: it is free
+	Released                        // Instance gave Key (Epoch) up, or lost it by its end or to a conflicting Claim of By: it is free
 	HandedOver                      // Key went from By to Instance, with Epoch, by By's Release
 	TakenOver                       // Key went from By to Instance, with Epoch, by a takeover
 	Progressed                      // progress of Key (always a partition) is Next now; Instance reported it
 	Marked                          // (Instance, Key) is marked unfit
 	Unmarked                        // and no longer
-	Sought                          // Seek: progress of Key is Next, Epoch the new one of its lease (NoEpoch: free); Instance is the lease's owner or zero
+	Sought                          // Seek: progress of Key is Next, Epoch the new one of the lease that covers it (NoEpoch: free); Instance is the lease's owner or zero. Of a whole topic: one of that key, that stands for all partitions, and one of each partition that has a lease of its own
 	Rebased                         // a valid Base: the world is empty
 	Announced                       // Instance announces a Snapshot of the world as it was after this record
-	Ignored                         // the record, or one entry of it (Key), changed nothing: Reason
+	Ignored                         // the record, or one entry of it (Key; of an Evict: Instance, the target), changed nothing: Reason
 	Newer                           // a joined author wrote in a newer version: who reads it must be upgraded
 )
 

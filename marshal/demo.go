@@ -232,12 +232,15 @@ func (s *stage) freeze(ctx context.Context) error {
 func (s *stage) restart(ctx context.Context) error {
 	s.say("w4 gets kill -9 and restarts at once under its client id (FastReclaim)")
 	s.notes.NoteOf("w4", testutil.Killed)
+	before := look(s.watcher.State()).runs["w4"]
 	s.worker("w4").kill()
 	begin := time.Now()
 	if err := s.launch("w4b", "w4"); err != nil {
 		return err
 	}
-	if err := s.until(ctx, "w4's keys are with its new run", func(v view) bool { return v.members == 3 && v.free == 0 && v.even() }); err != nil {
+	if err := s.until(ctx, "w4's keys are with its new run", func(v view) bool {
+		return v.runs["w4"] != before && v.members == 3 && v.free == 0 && v.even()
+	}); err != nil {
 		return err
 	}
 	s.say("its keys are with its new run %v after the crash", time.Since(begin).Round(time.Millisecond))

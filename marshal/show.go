@@ -77,6 +77,7 @@ func (w *show) change(text string, lag int64) {
 // view is a state in brief.
 type view struct {
 	holds   map[string][]int32 // by client
+	runs    map[string]string  // the instance that holds a client's keys
 	members int                // workers in the group
 	free    int                // partitions that nobody holds
 	next    map[int32]int64
@@ -84,7 +85,7 @@ type view struct {
 }
 
 func look(s marshal.State) view {
-	v := view{holds: map[string][]int32{}, next: map[int32]int64{}}
+	v := view{holds: map[string][]int32{}, runs: map[string]string{}, next: map[int32]int64{}}
 	for _, i := range s.Instances {
 		if i.Client != "watcher" && !i.Parked {
 			v.members++
@@ -98,6 +99,7 @@ func look(s marshal.State) view {
 			v.free++
 		} else {
 			v.holds[k.Client] = append(v.holds[k.Client], k.Partition)
+			v.runs[k.Client] = k.Instance
 		}
 	}
 	return v

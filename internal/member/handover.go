@@ -114,6 +114,9 @@ type parcel struct {
 func (m *Member) release(now Now) {
 	c := &m.claims
 	c.unsent = false
+	if m.leaving.keep {
+		return
+	}
 	if m.now < m.take.pause {
 		if len(c.ready) > 0 {
 			m.later(m.take.pause)
@@ -160,16 +163,22 @@ func (m *Member) release(now Now) {
 // released gives a key with the next offsets that we know: the exact ones if it was drained.
 func (m *Member) released(k lease.Key, c *claim) lease.ReleasedKey {
 	r := lease.ReleasedKey{Key: k, Epoch: c.epoch, TopicID: c.topicID}
-	ps := c.offsets
-	if ps == nil {
-		for d, p := range m.beat.dirty {
-			if p.Epoch == c.epoch && m.claims.cover(d) == k {
-				ps = append(ps, p.Position)
-				r.TopicID = p.TopicID
-			}
+	ps := slices.Clone(c.offsets)
+	add := func(p *progress) {
+		if p != nil && p.Epoch == c.epoch && p.Key.Topic == k.Topic {
+			ps = append(ps, p.Position)
+			r.TopicID = p.TopicID
 		}
 	}
-	ps = slices.Clone(ps)
+	switch {
+	case c.offsets != nil:
+	case k.Partition != lease.WholeTopic:
+		add(m.beat.dirty[k])
+	default:
+		for _, p := range m.beat.dirty {
+			add(p)
+		}
+	}
 	slices.SortFunc(ps, func(a, b Position) int { return compareKeys(a.Key, b.Key) })
 	for _, p := range ps {
 		r.Partitions = append(r.Partitions, p.Key.Partition)

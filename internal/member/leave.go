@@ -18,7 +18,8 @@ type leaving struct {
 }
 
 // Leave ends the instance: everything is drained and handed over first, then Leave is written. keep parks it instead:
-// nothing is handed over, its keys stay leased for grace.
+// nothing is handed over, its keys stay leased for grace, and the Leave is written at once, with the positions reported so
+// far; what is read is drained all the same, so that nothing is handed out any more.
 func (m *Member) Leave(keep bool, grace time.Duration, now Now) Output {
 	if m.stage == over {
 		return m.done()
@@ -43,6 +44,7 @@ func (m *Member) Abandon(now Now) Output {
 	}
 	m.clocks(now)
 	m.leaving.active, m.leaving.abandon = true, true
+	m.claims.stale = true
 	if m.stage == joining {
 		m.end("abandoned")
 		m.out.Ended = true

@@ -182,3 +182,23 @@ func TestWhoLeavesBeforeItsJoinIsReadWaitsForItOrAbandons(t *testing.T) {
 	q.do(q.m.Abandon(q.clock(false)))
 	assert.True(t, q.ended)
 }
+
+func TestNothingIsHandedOutFromALeaveOn(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		s := newScript(t)
+		p := s.process("p", Config{}, want(some(2)))
+		s.pass(3 * time.Second)
+		p.slow = true
+		p.leave(keep, time.Minute)
+		for n := range int32(2) {
+			assert.False(t, p.hands(part(n)))
+			assert.True(t, p.did(Drain, part(n)), "the process is told")
+		}
+	}
+	s := newScript(t)
+	p := s.process("p", Config{}, want(some(1)))
+	s.pass(3 * time.Second)
+	p.do(p.m.Abandon(p.clock(false)))
+	assert.True(t, p.did(Drain, part(0)))
+	require.Len(t, p.of(lease.KindLeave), 1)
+}

@@ -284,6 +284,7 @@ const (
 	rest      // hold it, not even started: it is over our maximum, and nobody else may have it
 	move      // hand it on, for balance
 	hand      // hand it on, or let it go
+	park      // hold it, for the next run of us
 )
 
 // fate decides what is to become of a key that we hold.
@@ -292,7 +293,7 @@ func (m *Member) fate(k lease.Key) verb {
 	held := c.run[k]
 	switch {
 	case m.leaving.active && m.leaving.keep:
-		return 0
+		return park
 	case m.leaving.active, held != nil && held.unfit:
 		return hand
 	case c.pinned[k]:
@@ -363,6 +364,10 @@ func (m *Member) attend(k lease.Key, epoch int64) {
 			delete(m.claims.run, k)
 			delete(m.claims.ready, k)
 		}
+	case park:
+		if c != nil && c.phase == running && !c.unread {
+			m.drain(k, c)
+		}
 	case move, hand:
 		switch {
 		case c == nil:
@@ -392,8 +397,7 @@ func (m *Member) HandsOut(k lease.Key, now Now) (epoch int64, ok bool) {
 	if m.stage != member || c == nil || c.idle || c.unread || c.lost || !now.before(m.own.trust) || !m.holds(k, c) {
 		return 0, false
 	}
-	gated := c.phase != running || m.leaving.seq != 0
-	if gated && !(rule.Broken(rule.ReleaseGate) && (c.release != 0 || m.leaving.seq != 0)) {
+	if c.phase != running && !(rule.Broken(rule.ReleaseGate) && (c.release != 0 || m.leaving.seq != 0)) {
 		return 0, false
 	}
 	return c.epoch, true

@@ -107,6 +107,7 @@ func (m *Member) flip(p *peer, parked, dead bool) {
 	if was == is {
 		return
 	}
+	m.claims.stale = true // who is silent gets nothing
 	for _, q := range m.watch.peers {
 		if q == p || !q.before(p.id) {
 			continue

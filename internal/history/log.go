@@ -58,7 +58,7 @@ func (l *Log) Take(rec *lease.Record, value []byte, events []lease.Event) ([]lea
 		l.rebase()
 	}
 	outcome := Fine
-	if rec.Kind == lease.KindHeartbeat && l.contradicts(rec, news) {
+	if rec.Kind == lease.KindHeartbeat && l.contradicts(rec) {
 		outcome = HashDiffers
 	}
 	l.hash = roll(l.hash, rec.Offset, value)
@@ -94,12 +94,13 @@ func (l *Log) rebase() {
 	l.snapshots.rebase()
 }
 
-// contradicts tells whether a heartbeat that counts speaks of another log than ours: another hash at a position that
-// we remember, or a position among those that we remember at which we have nothing.
-func (l *Log) contradicts(rec *lease.Record, news []lease.Event) bool {
+// contradicts tells whether a heartbeat speaks of another log than ours: another hash at a position that we remember, or
+// a position among those that we remember at which we have nothing. Its author need not be one that we know: where the log
+// has lost what we have read, the Join of who reads it as it is now may stand at an offset that we are past.
+func (l *Log) contradicts(rec *lease.Record) bool {
 	p := rec.Heartbeat.P
 	oldest, ok := l.ring.oldest()
-	if !ok || p < oldest || p >= rec.Offset || !did(news, lease.Renewed) {
+	if !ok || p < oldest || p >= rec.Offset {
 		return false
 	}
 	hash, ok := l.ring.find(p)

@@ -146,17 +146,17 @@ func asMessage(r *lease.Record) msg {
 	return m
 }
 
-// fields notes each field of the schema that m has set, as message.field.
-func fields(m protoreflect.Message, seen map[string]bool) {
+// fieldsSet notes each field of the schema that m has set, as message.field.
+func fieldsSet(m protoreflect.Message, seen map[string]bool) {
 	for f, v := range m.Range {
 		seen[string(f.FullName())] = true
 		switch {
 		case f.IsList() && f.Message() != nil:
 			for i := range v.List().Len() {
-				fields(v.List().Get(i).Message(), seen)
+				fieldsSet(v.List().Get(i).Message(), seen)
 			}
 		case f.Message() != nil:
-			fields(v.Message(), seen)
+			fieldsSet(v.Message(), seen)
 		}
 	}
 }
@@ -195,7 +195,7 @@ func TestRecordsAreWhatRecordProtoSays(t *testing.T) {
 	for i := range 20_000 {
 		rec := randomRecord(r)
 		want := asMessage(rec).proto(d)
-		fields(want, set)
+		fieldsSet(want, set)
 		leaves(reflect.ValueOf(*rec), "Record", travelled)
 
 		ours := appendRecord([]byte("before"), rec)[len("before"):]

@@ -24,7 +24,6 @@ type Plan struct {
 	marks   map[lease.Key][]int32 // the members unfit for a key, where that counts
 	pins    map[pin]struct{}
 	parts   map[string]int32 // partition counts of the topics that anybody wants
-	rivals  []rivals
 
 	moves  []Move    // in the order of keys
 	byFrom [][]int32 // of each member, indices of moves
@@ -41,15 +40,14 @@ type Move struct {
 
 // Planner computes plans and keeps the newest, so that the members of one world share it. Its zero value works.
 type Planner struct {
-	world   *lease.World
 	version uint64
 	plan    *Plan
 }
 
-// Plan gives the plan of w, computed anew only when what it depends on has changed since the last call.
+// Plan gives the plan of w, computed anew only when w.Version() has changed since the last call.
 func (p *Planner) Plan(w *lease.World) *Plan {
-	if p.plan == nil || p.world != w || p.version != w.Version() || !p.plan.current(w) {
-		p.world, p.version, p.plan = w, w.Version(), Compute(w)
+	if p.plan == nil || p.version != w.Version() {
+		p.version, p.plan = w.Version(), Compute(w)
 	}
 	return p.plan
 }

@@ -14,15 +14,8 @@ import (
 type member struct {
 	id       lease.InstanceID
 	client   string
-	shadowed bool // it attracts nothing: see rivals
+	shadowed bool // it attracts nothing: see shadow
 	users    []int32
-}
-
-// rivals are two instances of one client id: until the older is heard of after the newer's first Join, the newer may be
-// its next run in a crash loop, and attracts nothing.
-type rivals struct {
-	older, newer lease.InstanceID
-	since        int64 // the newer's first Join
 }
 
 // user is one interest of a member, the part that a problem's consumer does not need.
@@ -53,17 +46,6 @@ func poolOf(k lease.Key) poolName { return poolName{k.Topic, k.Partition == leas
 type pin struct {
 	member int32
 	key    lease.Key
-}
-
-// current tells whether the plan still fits a world whose version has not changed: renewals change no version, and
-// one may have ended that a member attracts nothing.
-func (p *Plan) current(w *lease.World) bool {
-	for _, r := range p.rivals {
-		if older := w.Instance(r.older); older == nil || older.Renewed >= r.since {
-			return false
-		}
-	}
-	return true
 }
 
 // readMembers reads who is joined and what they want.
@@ -129,7 +111,8 @@ type want struct {
 
 func newWant(topic, user int32, whole bool) want { return want{topic: topic, whole: whole, user: user} }
 
-// shadow finds the members that attract nothing.
+// shadow finds the members that attract nothing: until an older instance of the same client id is heard of after one's
+// first Join, one may be its next run in a crash loop.
 func (p *Plan) shadow(w *lease.World) {
 	byClient := make(map[string][]int32, len(p.members))
 	for i := range p.members {
@@ -139,7 +122,6 @@ func (p *Plan) shadow(w *lease.World) {
 			older := w.Instance(p.members[o].id)
 			if older.FirstJoin < first && older.Renewed < first {
 				m.shadowed = true
-				p.rivals = append(p.rivals, rivals{older.ID, m.id, first})
 			}
 		}
 		byClient[m.client] = append(byClient[m.client], int32(i))

@@ -103,7 +103,7 @@ func (a *application) rejects(in *instance) Reason {
 		return Malformed
 	case in == nil && (rec.Kind != KindJoin || rec.Seq != 1) && !rule.Broken(rule.FirstJoin):
 		return AuthorUnknown
-	case in == nil && !rec.Join.TopicID.Same(a.w.topicID) && rec.Kind == KindJoin:
+	case in == nil && rec.Kind == KindJoin && !rec.Join.TopicID.Same(a.w.topicID):
 		return OtherTopic
 	case in != nil && in.Status == Ended:
 		return AuthorEnded

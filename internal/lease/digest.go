@@ -85,6 +85,19 @@ func (w *World) sumRenewal(in *instance) {
 	replaceSum(&w.restSum, &in.restSum, finish(mix(mix(h, uint64(in.Load.InFlight)), uint64(in.Load.Lag))))
 }
 
+// sumQuiet brings up to date, for the alive instances of one client id, which of them have not been heard of since a
+// namesake joined: a plan gives nothing to that namesake (PROTOCOL.md §6 "Balance"), until the older one is heard of.
+func (w *World) sumQuiet(client string) {
+	namesakes := w.clients[client]
+	for _, in := range namesakes {
+		var sum uint64
+		if namesakes[len(namesakes)-1].FirstJoin > in.Renewed {
+			sum = finish(mix(mix(tagQuiet, in.hash), uint64(in.Renewed))) | 1
+		}
+		replaceSum(&w.quietSum, &in.quietSum, sum)
+	}
+}
+
 // sumEnded leaves of an instance only the memory that it has ended, on which no plan depends.
 func (w *World) sumEnded(in *instance) {
 	replaceSum(&w.planSum, &in.planSum, 0)

@@ -16,27 +16,33 @@ const recommit = time.Hour
 
 // finalOffset is the position of a partition that was released.
 type finalOffset struct {
-	topic string
-	id    int32
-	next  int64
-	token int64
+	topic   string
+	id      int32
+	topicID lease.TopicID
+	next    int64
+	token   int64
 }
 
 const metadataMark = "marshal "
 
-// metadata names who committed an offset, so that one set from outside can be told.
-func (m *Marshaler) metadata(token int64) string {
-	return fmt.Sprintf("%stoken=%d client=%.200s", metadataMark, token, m.clientID)
+// metadata names who committed an offset, so that one set from outside can be told, and the life of the topic that it
+// belongs to: a commit may be late, and the topic another one by then.
+func (m *Marshaler) metadata(topicID lease.TopicID, token int64) string {
+	return fmt.Sprintf("%stopic=%v token=%d client=%.200s", metadataMark, topicID, token, m.clientID)
 }
 
-func isOurs(metadata string) bool { return strings.HasPrefix(metadata, metadataMark) }
+// isOurs tells whether we committed an offset, and whether for that life of the topic.
+func isOurs(metadata string, topicID lease.TopicID) (ours, thisLife bool) {
+	rest, ours := strings.CutPrefix(metadata, metadataMark)
+	return ours, ours && strings.HasPrefix(rest, "topic="+topicID.String())
+}
 
 // finish notes the final positions of a claim that was released. Called with the group's lock held.
 func (c *Consumer) finish(cl *claim) {
 	c.knownMu.Lock()
 	defer c.knownMu.Unlock()
 	for _, p := range cl.parts {
-		c.finals = append(c.finals, finalOffset{topic: p.topic, id: p.id, next: p.position(), token: p.token})
+		c.finals = append(c.finals, finalOffset{topic: p.topic, id: p.id, topicID: p.topicID, next: p.position(), token: p.token})
 	}
 }
 
@@ -78,13 +84,13 @@ func (c *Consumer) commitOffsets(ctx context.Context, all bool) error {
 	c.finals = nil
 	c.knownMu.Unlock()
 	for _, f := range finals {
-		commits = append(commits, kafka.Committed{Topic: f.topic, Partition: f.id, Offset: f.next, Metadata: c.m.metadata(f.token)})
+		commits = append(commits, kafka.Committed{Topic: f.topic, Partition: f.id, Offset: f.next, Metadata: c.m.metadata(f.topicID, f.token)})
 	}
 	for _, cl := range c.running() {
 		for _, p := range cl.partitions() {
 			if next := p.position(); all || next != p.committed {
 				parts = append(parts, p)
-				commits = append(commits, kafka.Committed{Topic: p.topic, Partition: p.id, Offset: next, Metadata: c.m.metadata(p.token)})
+				commits = append(commits, kafka.Committed{Topic: p.topic, Partition: p.id, Offset: next, Metadata: c.m.metadata(p.topicID, p.token)})
 			}
 		}
 	}

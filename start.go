@@ -133,10 +133,14 @@ func (c *Consumer) startFromKafka(ctx context.Context, starts []*start) error {
 	var fresh []*start
 	for i, s := range starts {
 		o := &committed[i]
+		ours, thisLife := isOurs(o.Metadata, s.topicID)
+		if ours && !thisLife && o.Err == nil {
+			o.Offset = -1 // of a topic that had the same name
+		}
 		switch {
 		case o.Err != nil:
 			errs = append(errs, fmt.Errorf("committed offset of %s/%d: %w", o.Topic, o.Partition, o.Err))
-		case s.next != lease.NoProgress && o.Offset >= 0 && o.Offset != s.next && !isOurs(o.Metadata):
+		case s.next != lease.NoProgress && o.Offset >= 0 && o.Offset != s.next && !ours:
 			errs = append(errs, c.adopt(ctx, s, o.Offset))
 		case s.next != lease.NoProgress:
 			c.begin(s)
@@ -156,7 +160,7 @@ func (c *Consumer) adopt(ctx context.Context, s *start, offset int64) error {
 	f := s.claim.fields()
 	f["offset"], f["progress"] = offset, s.next
 	c.m.c.report.warn(f, "marshal: the group's offset was set from outside; going on there")
-	mark := []kafka.Committed{{Topic: s.claim.key.Topic, Partition: s.id, Offset: offset, Metadata: c.m.metadata(s.claim.token)}}
+	mark := []kafka.Committed{{Topic: s.claim.key.Topic, Partition: s.id, Offset: offset, Metadata: c.m.metadata(s.topicID, s.claim.token)}}
 	if err := c.m.c.client.CommitOffsets(ctx, c.m.groupID, mark); err != nil || mark[0].Err != nil {
 		return fmt.Errorf("marking the offset of %s/%d: %w", mark[0].Topic, s.id, errors.Join(err, mark[0].Err))
 	}

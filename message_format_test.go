@@ -345,6 +345,21 @@ func TestLengthsOfEverySizeAreClosed(t *testing.T) {
 	}
 }
 
+// Writers split a record by its SizeBound, before it is encoded.
+func TestNoRecordIsLargerThanItsBound(t *testing.T) {
+	r := rand.New(rand.NewPCG(6, 6))
+	for range 20_000 {
+		rec := randomRecord(r)
+		require.LessOrEqual(t, len(appendRecord(nil, rec)), rec.SizeBound(), "%+v", rec)
+	}
+	most := &lease.Record{Kind: lease.KindHeartbeat, Instance: author, Seq: math.MaxUint64, Heartbeat: lease.Heartbeat{
+		Load: lease.Load{InFlight: -1, Lag: -1}, P: math.MaxInt64, Hash: math.MaxUint64, Announces: true,
+		Topics: []lease.TopicProgress{{Topic: "t", TopicID: lease.TopicID(author), Partitions: slices.Repeat([]int32{-1}, 100_000),
+			Epochs: slices.Repeat([]int64{-1}, 100_000), Next: slices.Repeat([]int64{-1}, 100_000)}},
+	}}
+	require.LessOrEqual(t, len(appendRecord(nil, most)), most.SizeBound())
+}
+
 func TestTheNamesOfTopicsAreBounded(t *testing.T) {
 	var d decoder
 	var rec lease.Record

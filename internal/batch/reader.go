@@ -71,7 +71,7 @@ func (r *Reader) NextBatch() (n int, ok bool) {
 		if err := r.open(b); err != nil {
 			return 0, r.fail(err)
 		}
-		return r.left, true
+		return int(min(int64(r.left), r.last-max(r.base, r.next)+1)), true
 	}
 }
 

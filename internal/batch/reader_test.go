@@ -137,6 +137,12 @@ func TestRecordsBelowFromAreLeftOut(t *testing.T) {
 		require.NoError(t, r.Err())
 		require.Equal(t, max(from, 120), r.Next())
 	}
+	o := opts
+	o.From = 107
+	r.Reset(raw, o)
+	n, ok := r.NextBatch()
+	require.True(t, ok)
+	assert.Equal(t, 3, n, "what is below From is not announced")
 }
 
 // Compaction leaves batches whose last offset is beyond their last record, and empty ones.

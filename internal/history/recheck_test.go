@@ -1,0 +1,101 @@
+package history
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// second reads the shard again from a base, entries changed on the way.
+func (s *shard) second(l *Log, b Base, change func(*entry) bool) *Recheck {
+	r := l.Recheck(b)
+	for _, e := range s.entries {
+		if e.rec.Offset >= b.From && change(&e) {
+			r.Add(&e.rec, e.value)
+		}
+	}
+	return r
+}
+
+func asItIs(*entry) bool { return true }
+
+func TestASecondReadingOfTheSameLogIsTheSame(t *testing.T) {
+	s := newShard(t)
+	s.join("a")
+	s.foreign()
+	s.base(s.next - 1)
+	s.seqs = map[string]uint64{}
+	s.join("a")
+	s.claim("a", 1)
+	s.probe()
+	s.snapshot("a", 60)
+	s.beat("a")
+	for _, from := range []int64{0, 1, 4} {
+		b, ok := s.scan(from).Base()
+		require.True(t, ok)
+		same, reached := s.second(s.log, b, asItIs).Same()
+		assert.True(t, same && reached)
+	}
+	same, reached := s.second(s.log, emptyBase(coordination, 0), asItIs).Same()
+	assert.True(t, same && reached)
+}
+
+func TestASecondReadingOfAnotherLogDiffers(t *testing.T) {
+	s := newShard(t)
+	s.join("a")
+	for range 5 {
+		s.beat("a")
+	}
+	at := func(o int64, change func(*entry) bool) (same, reached bool) {
+		return s.second(s.log, emptyBase(coordination, 0), func(e *entry) bool {
+			return e.rec.Offset != o || change(e)
+		}).Same()
+	}
+	for o := range s.next {
+		same, reached := at(o, func(e *entry) bool { e.value = []byte("other"); return true })
+		assert.True(t, !same && reached, "another value at %d", o)
+		same, reached = at(o, func(*entry) bool { return false })
+		assert.False(t, same, "nothing at %d", o)
+		assert.Equal(t, o != s.next-1, reached, "a reading that ends before the position has not reached it")
+	}
+	s.foreign()
+	s.log.hash++
+	same, reached := s.second(s.log, emptyBase(coordination, 0), asItIs).Same()
+	assert.True(t, !same && reached)
+}
+
+func TestTheLogMayGoOnBesideARecheck(t *testing.T) {
+	s := newShard(t)
+	s.join("a")
+	r := s.log.Recheck(emptyBase(coordination, 0))
+	s.beat("a")
+	for _, e := range s.entries {
+		r.Add(&e.rec, e.value)
+	}
+	same, reached := r.Same()
+	assert.True(t, same && reached)
+}
+
+func TestABaseNewerThanThePositionIsComparedWhenTheLogIsThere(t *testing.T) {
+	s := newShard(t)
+	s.join("a")
+	behind := s.follow(emptyBase(coordination, 0))
+	s.snapshot("a", 1<<20)
+	b, ok := s.scan(1).Base()
+	require.True(t, ok)
+	r := behind.Recheck(b)
+	_, reached := r.Same()
+	assert.False(t, reached)
+	for _, e := range s.entries[1:] {
+		behind.Take(&e.rec, e.value, nil)
+	}
+	same, reached := r.Same()
+	assert.True(t, same && reached)
+	b.Hash++
+	same, reached = s.second(behind, b, asItIs).Same()
+	assert.True(t, !same && reached)
+	empty := NewLog(emptyBase(coordination, 0))
+	same, reached = empty.Recheck(emptyBase(coordination, 0)).Same()
+	assert.True(t, same && reached, "nothing is the same as nothing")
+}

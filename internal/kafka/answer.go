@@ -13,7 +13,7 @@ import (
 // FetchAnswer is one answer. Its Records live in one buffer, and so does what is decoded from batches that are not
 // compressed.
 type FetchAnswer struct {
-	Parts    []FetchedPart // one for each partition asked for, but for a throttled answer, which may be empty
+	Parts    []FetchedPart // one for each partition asked for; fewer if the answer is full, or throttled and empty
 	Throttle time.Duration // the broker will not answer before; it is no error
 	Bytes    int
 
@@ -92,10 +92,20 @@ func (f *FetchConn) fillAnswer(a *FetchAnswer) {
 			at++
 		}
 	}
-	if n == len(f.found) || n == 0 && a.Throttle > 0 {
-		return
+	if n < len(f.found) && (n > 0 || a.Throttle == 0) {
+		f.missing(a)
 	}
-	for i, ok := range f.found {
+}
+
+// missing adds what the answer leaves out. Kafka names every partition; others (the embedded broker) stop when the
+// answer is full, so what comes after the last one named may be missing for want of room if there are records at all.
+func (f *FetchConn) missing(a *FetchAnswer) {
+	records := slices.ContainsFunc(a.Parts, func(p FetchedPart) bool { return len(p.Records) > 0 })
+	end := len(f.found)
+	for records && !f.found[end-1] {
+		end--
+	}
+	for i, ok := range f.found[:end] {
 		if !ok {
 			a.Parts = append(a.Parts, f.failed(i, ErrIncomplete))
 		}

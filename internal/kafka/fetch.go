@@ -38,7 +38,7 @@ type FetchConn struct {
 	set    FetchSettings
 	broker int32
 
-	asked   []FetchPart // what the answer that is due answers
+	asked   []FetchPart // what the answer that is due answers, in the order of the request
 	found   []bool      // which of them were in it
 	sent    kmsg.FetchRequest
 	corr    int32
@@ -85,9 +85,8 @@ func (f *FetchConn) Send(parts []FetchPart, wait time.Duration) error {
 	if wait < 0 {
 		wait = f.set.MaxWait
 	}
-	f.asked = append(f.asked[:0], parts...)
 	req := &f.sent
-	f.request(req, wait)
+	f.request(req, parts, wait)
 	top := int16(18)
 	for i := range parts {
 		if parts[i].TopicID == [16]byte{} {
@@ -108,7 +107,8 @@ func (f *FetchConn) Send(parts []FetchPart, wait time.Duration) error {
 	return nil
 }
 
-func (f *FetchConn) request(req *kmsg.FetchRequest, wait time.Duration) {
+// request makes the request for parts, and notes the order in which it asks.
+func (f *FetchConn) request(req *kmsg.FetchRequest, parts []FetchPart, wait time.Duration) {
 	topics := req.Topics[:0]
 	req.Default()
 	req.ReplicaID, req.SessionID, req.SessionEpoch = -1, 0, -1
@@ -118,8 +118,8 @@ func (f *FetchConn) request(req *kmsg.FetchRequest, wait time.Duration) {
 		req.IsolationLevel = 1
 	}
 	req.Rack = f.set.Rack
-	for i := range f.asked {
-		p := &f.asked[i]
+	for i := range parts {
+		p := &parts[i]
 		at := topicAt(topics, p)
 		if at < 0 {
 			at = len(topics)
@@ -136,6 +136,16 @@ func (f *FetchConn) request(req *kmsg.FetchRequest, wait time.Duration) {
 		topics[at].Partitions = append(topics[at].Partitions, fp)
 	}
 	req.Topics = topics
+	f.asked = f.asked[:0]
+	for i := range topics {
+		for j := range topics[i].Partitions {
+			p := &topics[i].Partitions[j]
+			f.asked = append(f.asked, FetchPart{
+				Topic: topics[i].Topic, TopicID: topics[i].TopicID, Partition: p.Partition, Offset: p.FetchOffset,
+				LeaderEpoch: p.CurrentLeaderEpoch, LastEpoch: p.LastFetchedEpoch, MaxBytes: p.PartitionMaxBytes,
+			})
+		}
+	}
 }
 
 // topicAt finds the topic of p among topics, the newest first: mostly that is where it is.

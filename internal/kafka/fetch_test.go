@@ -233,6 +233,19 @@ func TestAPartitionThatTheAnswerLeavesOutHasAnError(t *testing.T) {
 	}
 }
 
+func TestAFullAnswerMayLeavePartitionsOut(t *testing.T) {
+	f := newFetcher(t, FetchSettings{MinBytes: 1, MaxBytes: 10_000})
+	f.append("t", 0, 6_000, 1)
+	f.append("t", 1, 6_000, 1)
+	a := f.fetch(0, f.part("t", 0, 0), f.part("t", 1, 0), f.part("t", 2, 0))
+	for _, p := range a.Parts {
+		assert.NoError(t, p.Err)
+	}
+	assert.Less(t, len(a.Parts), 3)
+	a = f.fetch(0, f.part("t", 1, 0), f.part("t", 2, 0), f.part("t", 0, 0))
+	assert.Len(t, records(t, a.Parts[0].Records), 1)
+}
+
 func TestAPartitionThatWasNotAskedForOrComesTwiceIsLeftOut(t *testing.T) {
 	f := newFetcher(t, fetchSettings)
 	control(f.k, kmsg.Fetch, func(req kmsg.Request) kmsg.Response {

@@ -137,6 +137,7 @@ func (c *Consumer) enlist() error {
 		}
 	}
 	m.consumers = append(m.consumers, c)
+	c.fetcher.prepare(c.known)
 	c.wg.Go(func() { c.watch(c.ctx) })
 	c.wg.Go(func() { c.starter(c.ctx) })
 	c.wg.Go(func() { c.committer(c.ctx) })

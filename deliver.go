@@ -34,38 +34,19 @@ func (b *fetchBroker) deliver(decoder *batch.Reader, a *asked, part *kafka.Fetch
 		Topic: p.topic, Partition: p.id, From: a.offset, ReadCommitted: c.readsCommitted(), Aborted: part.Aborted,
 		MaxBatchBytes: c.options.MaxBatchBytes,
 	})
-	in := intake{p: p, fetches: a.fetches, from: a.offset, limit: 2 * b.shareOf()}
-	for in.fits() {
+	in := intake{p: p, fetches: a.fetches, next: a.offset, end: end, limit: 2 * b.shareOf()}
+	for in.bytes < in.limit { // the first batch always, so that a large one passes alone
 		n, ok := decoder.NextBatch()
 		if !ok {
-			in.next = decoder.Next()
 			break
 		}
-		size := decoder.Size()
-		for n > 0 {
-			messages := make([]Message, min(n, slabSize))
-			i := 0
-			for i < len(messages) && decoder.Record(&messages[i].ConsumerMessage) {
-				messages[i].from = p
-				i++
-			}
-			if i == 0 {
-				break
-			}
-			in.add(messages[:i], size*i/n+i*nodeBytes)
-			size -= size * i / n
-			if i < len(messages) {
-				break
-			}
-			n -= i
-		}
-		in.next = decoder.Next()
+		c.take(&in, decoder, n)
+		in.put(nil, 0, decoder.Next(), decoder.LastEpoch())
 	}
-	got := in.put(end, decoder.LastEpoch(), len(part.Records))
-	b.fine(p, in.growth)
-	if got {
-		c.ready(p)
+	if in.bytes < in.limit {
+		in.put(nil, 0, decoder.Next(), decoder.LastEpoch())
 	}
+	b.fine(p, in.bytes, len(part.Records))
 	var bad *batch.Error
 	if errors.As(decoder.Err(), &bad) {
 		b.backOff(p)
@@ -73,43 +54,53 @@ func (b *fetchBroker) deliver(decoder *batch.Reader, a *asked, part *kafka.Fetch
 	}
 }
 
-// intake collects what an answer brings for one partition.
+// take decodes a batch of up to n messages into slabs. The first is there to be handed out while the next is decoded.
+func (c *Consumer) take(in *intake, decoder *batch.Reader, n int) {
+	each := decoder.Size() / n
+	for n > 0 {
+		messages := make([]Message, min(n, slabSize))
+		i := 0
+		for i < len(messages) && decoder.Record(&messages[i].ConsumerMessage) {
+			messages[i].from = in.p
+			i++
+		}
+		if i == 0 || !in.put(messages[:i], i*(each+nodeBytes), messages[i-1].Offset+1, -1) {
+			return
+		}
+		c.ready(in.p)
+		if i < len(messages) {
+			return
+		}
+		n -= i
+	}
+}
+
+// intake puts what an answer brings for one partition into its queue.
 type intake struct {
 	p       *partition
-	fetches int
-	from    int64
-	next    int64 // the offset behind what was taken
+	fetches int   // as when it was asked for: else the answer is void
+	next    int64 // where the partition stands, if nothing else has moved it
+	end     int64 // the log's
 	limit   int   // bytes after which the rest of the answer is left: it is fetched again later
-	slabs   []slab
 	bytes   int
-	growth  float64
 }
 
-// fits tells whether one more batch may be decoded: the first always, so that a large one passes alone.
-func (in *intake) fits() bool { return in.bytes < in.limit }
-
-func (in *intake) add(messages []Message, bytes int) {
-	in.slabs = append(in.slabs, slab{messages: messages, bytes: bytes})
-	in.bytes += bytes
-}
-
-// put queues what was collected, if it still is what comes next. It tells whether there is something to hand out.
-func (in *intake) put(end int64, epoch int32, raw int) bool {
+// put queues messages and moves on to next. It gives false where they are not what comes next.
+func (in *intake) put(messages []Message, bytes int, next int64, epoch int32) bool {
 	p := in.p
-	if raw > 0 {
-		in.growth = float64(in.bytes) / float64(raw)
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.over != nil || p.fetches != in.fetches || p.next != in.from {
+	if p.over != nil || p.fetches != in.fetches || p.next != in.next {
 		return false
 	}
-	p.logEnd = end
-	p.queue = append(p.queue, in.slabs...)
-	p.queued += in.bytes
-	if in.next > p.next {
-		p.next = in.next
+	p.logEnd = in.end
+	if len(messages) > 0 {
+		p.queue = append(p.queue, slab{messages: messages, bytes: bytes})
+		p.queued += bytes
+		in.bytes += bytes
 	}
+	p.next = max(p.next, next)
+	in.next = p.next
 	if epoch >= 0 {
 		p.lastEpoch = epoch
 	}
@@ -118,7 +109,7 @@ func (in *intake) put(end int64, epoch int32, raw int) bool {
 	if p.win.Position() != before {
 		p.moved.Store(true)
 	}
-	return len(p.queue) > 0
+	return true
 }
 
 func (b *fetchBroker) shareOf() int {
@@ -137,12 +128,13 @@ func (b *fetchBroker) backOff(p *partition) {
 	p.fetch.retry = f.c.m.c.clock.now().Mono + p.fetch.pause
 }
 
-func (b *fetchBroker) fine(p *partition, growth float64) {
+// fine ends a partition's backing off, and notes how much its records grow when decoded.
+func (b *fetchBroker) fine(p *partition, decoded, raw int) {
 	b.f.mu.Lock()
 	defer b.f.mu.Unlock()
 	p.fetch.pause = 0
-	if growth > 0 {
-		p.fetch.growth = growth
+	if decoded > 0 {
+		p.fetch.growth = float64(decoded) / float64(raw)
 	}
 }
 

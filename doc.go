@@ -4,15 +4,15 @@
 // A process claims, heartbeats and releases by records in that topic. Everybody replays it into the same world state, so
 // everybody knows who holds what, and computes the same plan of who should:
 //
-//	      __marshal (32 shards; a group's records are in one)
-//	        |  read                                ^  append
-//	        v                                      |
-//	  rationalizer --> world state --> member --> outbox        one member per Marshaler
-//	                                     |
-//	                                     v  start, drain, stop
-//	  data topics --> fetcher --> claims (window, gate) --> Consumer --> your code
-//	                                     ^                                  |
-//	                                     +------------- Commit -------------+
+//	    __marshal (32 shards; a group's records are in one)
+//	      |  read                                ^  append
+//	      v                                      |
+//	rationalizer --> world state --> member --> outbox        one member per Marshaler
+//	                                   |
+//	                                   v  start, drain, stop
+//	data topics --> fetcher --> claims (window, gate) --> Consumer --> your code
+//	                                   ^                                  |
+//	                                   +------------- Commit -------------+
 //
 // A worker is a Marshaler, a Consumer of it, and a loop:
 //

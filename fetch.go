@@ -26,7 +26,7 @@ type asked struct {
 
 // ahead is what an answer in hand is about to do to a partition.
 type ahead struct {
-	bytes int
+	raw   int // bytes, not decoded
 	next  int64
 	epoch int32
 }
@@ -134,7 +134,7 @@ func (r *request) project(answer *kafka.FetchAnswer, order []*asked) map[*partit
 			if next <= a.offset {
 				next, epoch = a.offset, -1
 			}
-			m[a.p] = ahead{bytes: int(float64(len(part.Records)) * max(a.p.fetch.growth, 1)), next: next, epoch: epoch}
+			m[a.p] = ahead{raw: len(part.Records), next: next, epoch: epoch}
 		}
 	}
 	return m
@@ -168,7 +168,7 @@ func (b *fetchBroker) pick(which int, coming map[*partition]ahead) (*request, ti
 		p.mu.Lock()
 		a := asked{p: p, offset: p.next, fetches: p.fetches}
 		epoch := p.lastEpoch
-		room := p.over == nil && p.queued+next.bytes < share
+		room := p.over == nil && p.queued+int(float64(next.raw)*max(p.fetch.growth, 1)) < share
 		p.mu.Unlock()
 		if isComing {
 			a.offset = next.next
@@ -183,7 +183,7 @@ func (b *fetchBroker) pick(which int, coming map[*partition]ahead) (*request, ti
 		r.asked = append(r.asked, a)
 		r.parts = append(r.parts, kafka.FetchPart{
 			Topic: p.topic, TopicID: p.topicID, Partition: p.id, Offset: a.offset, LeaderEpoch: p.fetch.epoch, LastEpoch: epoch,
-			MaxBytes: int32(min(max(int(float64(share)/max(p.fetch.growth, 1)), leastBytes), partBytes, f.c.options.MaxBytes)),
+			MaxBytes: int32(min(p.fetch.most(share), f.c.options.MaxBytes)),
 		})
 	}
 	b.turn++
@@ -203,6 +203,14 @@ func (b *fetchBroker) pick(which int, coming map[*partition]ahead) (*request, ti
 		}
 	}
 	return r, 0
+}
+
+// most is how many bytes to ask for. The first request is a small one: its answer is what a hand-over waits for.
+func (s *fetchState) most(share int) int {
+	if s.growth == 0 {
+		return firstBytes
+	}
+	return min(max(int(float64(share)/max(s.growth, 1)), leastBytes), partBytes)
 }
 
 // release ends what r asked for, but for what next asks for again.

@@ -5,12 +5,15 @@ import (
 	"sync"
 	"time"
 	"unsafe"
+
+	"github.com/kafka-marshal/marshal/internal/kafka"
 )
 
 const (
 	slabSize   = 1024                          // messages of a slab at most
 	nodeBytes  = int(unsafe.Sizeof(Message{})) // what a message costs beside its key and value
 	partBytes  = 1 << 20                       // asked for of one partition at most
+	firstBytes = 64 << 10                      // asked for of a partition that begins
 	leastBytes = 16 << 10                      // and at least
 	quickWait  = 5 * time.Millisecond          // a poll of the second connection, see fetchBroker
 )
@@ -119,16 +122,35 @@ func (f *fetcher) assign(p *partition) {
 		return
 	}
 	f.detach(p)
-	b := f.brokers[leader.Leader]
-	if b == nil {
-		b = &fetchBroker{f: f, id: leader.Leader, kicks: [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)}}
-		f.brokers[b.id] = b
-		f.c.wg.Go(func() { b.run(longPoll) })
-		f.c.wg.Go(func() { b.run(quickPoll) })
-	}
+	b := f.broker(leader.Leader)
 	p.fetch.broker = b
 	b.parts = append(b.parts, p)
 	b.kick()
+}
+
+// broker finds a broker, or begins to fetch from it. Called with f.mu held.
+func (f *fetcher) broker(id int32) *fetchBroker {
+	b := f.brokers[id]
+	if b == nil {
+		b = &fetchBroker{f: f, id: id, kicks: [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)}}
+		f.brokers[id] = b
+		f.c.wg.Go(func() { b.run(longPoll) })
+		f.c.wg.Go(func() { b.run(quickPoll) })
+	}
+	return b
+}
+
+// prepare opens the connections to the leaders of topics, before the first claim needs them.
+func (f *fetcher) prepare(topics map[string]kafka.Topic) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, t := range topics {
+		for _, p := range t.Partitions {
+			if p.Leader >= 0 {
+				f.broker(p.Leader)
+			}
+		}
+	}
 }
 
 func (f *fetcher) detach(p *partition) {

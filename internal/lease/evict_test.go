@@ -110,6 +110,9 @@ func TestTakeoverOnlyIfTheTargetIsNotParked(t *testing.T) {
 	s.joinAs("next", "client")
 	s.takeover("next", "old", o)
 	s.happened("ignored old: no takeover")
+	s.joinAs("another", "client")
+	s.takeover("next", "old", o)
+	s.happened("ignored old: no takeover")
 	s.status("old", IsParked)
 }
 

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -177,9 +178,10 @@ func fillKeys(ks []Key) {
 func TestLimitOfAllJoins(t *testing.T) {
 	f := newFlood(t)
 	rec := member()
-	rec.Join.Pinned = make([]Key, MaxJoinSize/33-10)
-	fillKeys(rec.Join.Pinned)
-	size := joinSize(rec.Join.Client, rec.Join.Host, nil, rec.Join.Pinned)
+	topic := strings.Repeat("t", MaxTopicName)
+	rec.Join.Interests = []Interest{{Topics: []TopicInterest{{topic, 1}}}}
+	rec.Join.Pinned = slices.Repeat([]Key{{topic, 0}}, MaxJoinSize/(MaxTopicName+32)-2)
+	size := joinSize(rec.Join.Client, rec.Join.Host, rec.Join.Interests, rec.Join.Pinned)
 	n := MaxJoinsSize / size
 	for i := range n {
 		require.Len(t, f.write(numbered(i), rec), 2)

@@ -28,9 +28,9 @@ func TestReleaseSetsTheProgressOfItsPartitions(t *testing.T) {
 	s.join("a")
 	e := s.claim("a", "t/5", "u")
 	rk := releasing("t/5", e, 7)
-	rk.Partitions, rk.Next = append(rk.Partitions, 6, -1), append(rk.Next, 8, 9)
+	rk.Partitions, rk.Next = append(rk.Partitions, 6, 4, -1), append(rk.Next, 8, 8, 9)
 	s.release("a", "", rk.of("A"), releasing("u", e, 10, 11).of("B"))
-	s.happened("progressed a t/5 @101 =7", "ignored a t/6: malformed", "ignored a t: malformed", "released a t/5 @101",
+	s.happened("progressed a t/5 @101 =7", "ignored a t/6: malformed", "ignored a t/4: malformed", "ignored a t: malformed", "released a t/5 @101",
 		"progressed a u/0 @101 =10", "progressed a u/1 @101 =11", "released a u @101")
 	p, _ := s.w.Progress("t", 5)
 	assert.Equal(t, Progress{TopicID: topicID("A"), Next: 7, Client: "client-a", Epoch: e}, p)

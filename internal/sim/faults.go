@@ -39,6 +39,7 @@ const (
 	parkFault
 	parkLateFault
 	everybodyLeavesFault
+	sleepersFault
 	everybodyDiesFault
 	interestFault
 	growTopicFault
@@ -94,7 +95,7 @@ var faultNames = [faultKinds]string{
 	cutFault: "process cut off", cutWritesFault: "one way cut: writes lost", cutReadsFault: "one way cut: reads lost, writes acknowledged",
 	cutAnswersFault: "one way cut: all answers lost", stuckFetchFault: "fetch connection hangs", slowLinkFault: "delays up to ttl", slowReadFault: "slow reader", lossyLinkFault: "lossy link",
 	newcomerFault: "newcomer", namesakeFault: "living namesake", leaveFault: "terminate(true)", parkFault: "terminate(false), restart in time", parkLateFault: "terminate(false), restart too late",
-	everybodyLeavesFault: "everybody leaves", everybodyDiesFault: "everybody dies", interestFault: "interests change", growTopicFault: "topic grows", recreateTopicFault: "topic recreated",
+	everybodyLeavesFault: "everybody leaves", everybodyDiesFault: "everybody dies", sleepersFault: "everybody silent beyond the silence of rule b", interestFault: "interests change", growTopicFault: "topic grows", recreateTopicFault: "topic recreated",
 	pinFault: "keys claimed by hand", keepFault: "consumer terminated(false)", unableFault: "member cannot run a key", seekFault: "seek by the owner", seekFreeFault: "seek from outside", seekTopicFault: "seek of a topic",
 	retentionFault: "retention cuts the log", brokerClockFault: "broker's clock jumps", truncateFault: "log loses its tail", truncateBlindFault: "log loses its tail, fetch is blind",
 	probeFault: "tool asks for a snapshot", foreignFault: "foreign message", unknownAuthorFault: "record of an unknown", seqJumpFault: "absurd seq", absurdJoinFault: "absurd join",
@@ -115,7 +116,7 @@ func (s *simulation) weigh() {
 	}
 	s.weights[fastReclaimFault] = pick(s, []float64{0, 0, 0.2, 1})
 	s.weights[lateStartFault] = 0.2
-	for _, k := range []faultKind{everybodyLeavesFault, everybodyDiesFault, brokerClockFault, recreateTopicFault, growTopicFault} {
+	for _, k := range []faultKind{everybodyLeavesFault, everybodyDiesFault, sleepersFault, brokerClockFault, recreateTopicFault, growTopicFault} {
 		s.weights[k] *= 0.3
 	}
 	for _, k := range []faultKind{truncateFault, truncateBlindFault} {
@@ -390,6 +391,8 @@ func (s *simulation) causeMembership(k faultKind) bool {
 		}
 		p.start()
 		return true
+	case sleepersFault:
+		return s.sleepers()
 	case everybodyLeavesFault, everybodyDiesFault:
 		for _, p := range s.alive() {
 			if k == everybodyDiesFault {
@@ -420,6 +423,30 @@ func (s *simulation) causeMembership(k faultKind) bool {
 		p.leaveAll(true, grace)
 		s.restartWhenGone(p, grace+s.between(0, 3*s.ttl))
 	}
+	return true
+}
+
+// sleepers silences everybody for longer than a newcomer without a base waits: it begins a new history beside them.
+func (s *simulation) sleepers() bool {
+	ps := s.alive()
+	if len(ps) == 0 || s.log.end()-s.log.start < 2 || s.now+lease.MaxTTL > s.period {
+		return false
+	}
+	for _, p := range ps {
+		d := lease.MaxTTL + s.between(5*time.Second, 20*time.Second)
+		if s.chance(0.5) {
+			p.freeze(d, false)
+			continue
+		}
+		p.link.writeCut = true
+		p.touchUntil(s.now + d)
+		s.after(d, func() {
+			p.usualLink()
+			p.touchUntil(s.now + p.timeout)
+		})
+	}
+	s.log.start = s.log.end()
+	s.newProcess().start()
 	return true
 }
 

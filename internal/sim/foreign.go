@@ -257,14 +257,14 @@ func (s *simulation) useTool() bool {
 		s.raw(rawTool, soon, lease.Record{Kind: lease.KindDirective, Instance: id, Seq: 2, Directive: lease.Directive{
 			Kind: lease.Seek, Key: key, TopicID: t.id, Next: s.rng.Int64N(20), Epoch: lease.NoEpoch,
 		}})
-	case 7: // a topic of its own, recreated, and an old position of it
+	case 7: // a topic of its own, recreated, and old positions of it
 		s.oldTopic(id, soon)
 	}
 	return true
 }
 
 // oldTopic claims a partition that nobody else wants and moves its progress in one incarnation of the topic, in the
-// next, and in the first again.
+// next, in the first again, and back.
 func (s *simulation) oldTopic(id lease.InstanceID, soon time.Duration) {
 	key := lease.Key{Topic: "tools"}
 	s.raw(rawTool, soon, lease.Record{Kind: lease.KindClaim, Instance: id, Seq: 2, Claim: lease.Claim{Keys: []lease.Key{key}}})
@@ -273,10 +273,11 @@ func (s *simulation) oldTopic(id lease.InstanceID, soon time.Duration) {
 		if !ok || l.Instance != id {
 			return
 		}
-		for i, topic := range []byte{1, 2, 1} {
+		next := []int64{1, 2, 3, 1} // the last is behind
+		for i, topic := range []byte{1, 2, 1, 2} {
 			s.raw(rawTool, 0, lease.Record{Kind: lease.KindHeartbeat, Instance: id, Seq: uint64(3 + i), Heartbeat: lease.Heartbeat{
 				P: -1, Topics: []lease.TopicProgress{{
-					Topic: key.Topic, TopicID: lease.TopicID{topic}, Partitions: []int32{0}, Epochs: []int64{l.Epoch}, Next: []int64{int64(i + 1)},
+					Topic: key.Topic, TopicID: lease.TopicID{topic}, Partitions: []int32{0}, Epochs: []int64{l.Epoch}, Next: next[i : i+1],
 				}},
 			}})
 		}

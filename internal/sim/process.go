@@ -53,7 +53,8 @@ type process struct {
 	aux      *producer // of snapshots, probes and bases
 	cursor   int64     // next offset to fetch
 	lastRead *entry
-	chain    uint64 // identifies the sequence of messages that its world has applied
+	chain    uint64     // identifies the sequence of messages that its world has applied
+	recent   [64]passed // chain at the newest offsets
 	fetchRun int
 	parked   func() // a fetch that waits for something to arrive
 	readyAt  int64  // offset up to which it reads before it is ready
@@ -61,6 +62,24 @@ type process struct {
 	rechecks int
 	agents   []*agent
 	events   []lease.Event
+}
+
+// passed is a place in a history.
+type passed struct {
+	offset int64
+	chain  uint64
+}
+
+// pass notes that the process has applied one more message.
+func (p *process) pass(e *entry) {
+	p.chain = link64(p.chain, e)
+	p.recent[e.offset%int64(len(p.recent))] = passed{e.offset, p.chain}
+}
+
+// chainAt is the process's history up to an offset, if it still knows.
+func (p *process) chainAt(offset int64) (uint64, bool) {
+	at := p.recent[max(0, offset)%int64(len(p.recent))]
+	return at.chain, at.offset == offset && at.chain != 0
 }
 
 // deliver runs something of one run of the process: at once, or when it wakes up, or never when that run is over.
@@ -90,6 +109,7 @@ func (p *process) start() {
 	p.run++
 	p.phase, p.frozen, p.suspended, p.pending = scanning, false, false, nil
 	p.log, p.planner, p.beginner, p.agents = nil, nil, nil, nil
+	p.recent = [64]passed{}
 	p.lastRead, p.parked, p.ready = nil, nil, false
 	p.aux = p.newProducer(nil, 1, p.timeout)
 	for i := range p.plan {
@@ -293,7 +313,7 @@ func (p *process) take(batch []*entry) {
 		rec := e.rec
 		var out history.Outcome
 		p.events, out = p.log.Take(&rec, e.value, p.events)
-		p.chain = link64(p.chain, e)
+		p.pass(e)
 		worst = max(worst, out)
 		if out == history.SnapshotWrong && !s.lost {
 			s.fail("S1", "%s: the snapshot at %d differs from its world", p.name, e.offset)
@@ -339,7 +359,8 @@ func (p *process) takeSnapshots() {
 	}
 	for _, rec := range p.log.TakeSnapshot() {
 		p.sim.tracef("%s writes %s", p.name, recordString(&rec))
-		p.aux.add(rec, nil, origin{readTo: p.cursor - 1, chain: p.chain})
+		chain, _ := p.chainAt(rec.Snapshot.Upto)
+		p.aux.add(rec, nil, origin{readTo: p.cursor - 1, chain: chain})
 	}
 }
 

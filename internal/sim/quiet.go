@@ -31,6 +31,11 @@ func (s *simulation) calm() {
 			p.fetch()
 		}
 	}
+	if s.lost && s.log.blind {
+		// Those who have read what was lost, and cannot see that the log was cut, agree with each other. It takes one who
+		// has not to tell them.
+		s.newProcess().start()
+	}
 	s.rest(s.now, s.now, s.ref.moves)
 }
 
@@ -67,7 +72,7 @@ func (s *simulation) rest(began, since time.Duration, moves int64) {
 // silence, who gave a key up waits longer each time.
 func (s *simulation) bound() time.Duration {
 	longest := s.maxTTL
-	for i := range s.ref.world.Instances() {
+	for i := range s.restWorld().Instances() {
 		longest = max(longest, i.TTL)
 	}
 	return 3*longest + 2*lease.MaxTTL + 70*time.Second
@@ -78,7 +83,7 @@ func (s *simulation) unrest() string {
 	if s.upgrade {
 		return ""
 	}
-	w := s.ref.world
+	w := s.restWorld()
 	for _, p := range s.procs {
 		switch {
 		case p.phase == dead:
@@ -111,16 +116,51 @@ func (s *simulation) unrest() string {
 			}
 		}
 	}
-	return s.unheld()
+	return s.unheld(w)
 }
 
-// sameHistory tells whether a process follows the log as it is, and is not behind.
+// sameHistory tells whether a process follows the log as it is, and is not behind. Where the log has lost records, all
+// who run must have the same history, be it the one that was lost: nobody is left then who could tell.
 func (s *simulation) sameHistory(p *process) bool {
 	if p.cursor < s.log.end() && s.now-s.log.at(p.cursor).real > s.ttl/2 {
 		return false
 	}
 	e := s.log.before(p.cursor - 1)
-	return e == nil || p.chain == e.chain
+	if e == nil || p.chain == e.chain {
+		return true
+	}
+	if !s.lost {
+		return false
+	}
+	for _, q := range s.procs {
+		if q == p || q.phase != following {
+			continue
+		}
+		for o := min(p.cursor, q.cursor) - 1; o >= s.log.first; o-- {
+			mine, known := p.chainAt(o)
+			theirs, too := q.chainAt(o)
+			if known && too {
+				if mine != theirs {
+					return false
+				}
+				break
+			}
+		}
+	}
+	return true
+}
+
+// restWorld is the world that everybody has come to: the log's own, or, where the log has lost records that all who run
+// had read, theirs.
+func (s *simulation) restWorld() *lease.World {
+	if s.lost {
+		for _, p := range s.procs {
+			if p.phase == following {
+				return p.log.World()
+			}
+		}
+	}
+	return s.ref.world
 }
 
 // wantsKey tells whether what the agent's consumers want covers a key.
@@ -151,8 +191,7 @@ func (s *simulation) overMax(a *agent, w *lease.World) bool {
 }
 
 // unheld finds a key that nobody holds although somebody wants it and has room.
-func (s *simulation) unheld() string {
-	w := s.ref.world
+func (s *simulation) unheld(w *lease.World) string {
 	for _, t := range s.topics {
 		for n := lease.WholeTopic; n < t.count; n++ {
 			k := lease.Key{Topic: t.name, Partition: n}
@@ -160,7 +199,7 @@ func (s *simulation) unheld() string {
 				continue
 			}
 			for _, a := range s.agents {
-				if a.wantsKey(k) && !w.Unfit(a.id, k) && a.room(k) {
+				if a.wantsKey(k) && !w.Unfit(a.id, k) && a.room(w, k) {
 					return keyString(k) + " is held by nobody, and " + a.name + " wants it"
 				}
 			}
@@ -170,13 +209,13 @@ func (s *simulation) unheld() string {
 }
 
 // room tells whether an interest of the agent in k has room below its maximum.
-func (a *agent) room(k lease.Key) bool {
+func (a *agent) room(w *lease.World, k lease.Key) bool {
 	for _, in := range a.plan.wanted.Interests {
 		covers := false
 		held := int32(0)
 		for _, t := range in.Topics {
 			covers = covers || t.Topic == k.Topic && in.Whole == (k.Partition == lease.WholeTopic) && k.Partition < t.Partitions
-			for h := range a.sim.ref.world.HeldBy(a.id) {
+			for h := range w.HeldBy(a.id) {
 				if h.Topic == t.Topic && in.Whole == (h.Partition == lease.WholeTopic) {
 					held++
 				}
@@ -195,6 +234,7 @@ func (s *simulation) checkBalance() {
 	if s.upgrade || len(s.agents) == 0 {
 		return
 	}
+	w := s.restWorld()
 	var first []lease.Interest
 	most, least := 0, 1<<30
 	clients := map[string]bool{}
@@ -209,9 +249,9 @@ func (s *simulation) checkBalance() {
 		clients[a.plan.client] = true
 		first = ins
 		held := 0
-		for k := range s.ref.world.HeldBy(a.id) {
+		for k := range w.HeldBy(a.id) {
 			held++
-			if s.ref.world.HasMark(k) {
+			if w.HasMark(k) {
 				return
 			}
 		}

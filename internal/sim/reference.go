@@ -237,8 +237,13 @@ func (s *simulation) chainBelow(base history.Base) uint64 {
 	if e == nil {
 		return 0
 	}
-	if s.lost && base.World.Last() >= 0 && base.World.Digest() != e.digest {
-		return ^e.chain // of the history that was lost: it is up to the hashes to find out
+	if s.lost && base.World.Last() >= 0 {
+		// It may be a snapshot of the history that was lost: it is up to the hashes to find out.
+		for o := s.log.end() - 1; o >= base.From; o-- {
+			if e := s.log.at(o); e.rec.Kind == lease.KindSnapshot && e.rec.Snapshot.Upto == base.From-1 && e.origin.chain != 0 {
+				return e.origin.chain
+			}
+		}
 	}
 	return e.chain
 }

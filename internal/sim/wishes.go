@@ -55,27 +55,29 @@ func (s *simulation) growTopic() bool {
 		return false
 	}
 	t.count++
-	count := t.count
 	for _, p := range s.procs {
 		for i := range p.plan {
 			pl := &p.plan[i]
 			s.after(s.between(0, s.ttl), func() {
-				for i := range pl.wanted.Interests {
-					topics := pl.wanted.Interests[i].Topics
-					changed := make([]lease.TopicInterest, len(topics))
-					for j, in := range topics {
-						if in.Topic == t.name {
-							in.Partitions = max(in.Partitions, count)
-						}
-						changed[j] = in
-					}
-					pl.wanted.Interests[i].Topics = changed
-				}
+				pl.wanted.Interests = s.refreshed(pl.wanted.Interests)
 				p.planChanged(pl)
 			})
 		}
 	}
 	return true
+}
+
+// refreshed gives interests with the partition counts of now. What a member was given before is left alone.
+func (s *simulation) refreshed(interests []lease.Interest) []lease.Interest {
+	interests = slices.Clone(interests)
+	for i := range interests {
+		topics := slices.Clone(interests[i].Topics)
+		for j := range topics {
+			topics[j].Partitions = s.data[topics[j].Topic].count
+		}
+		interests[i].Topics = topics
+	}
+	return interests
 }
 
 // pin claims some partitions by hand, for a while.
@@ -129,7 +131,7 @@ func (a *agent) keep() bool {
 	a.want()
 	back := s.between(grace/4, grace*3/2)
 	s.after(back, func() {
-		plan.wanted.Interests, plan.wanted.Kept = interests, nil
+		plan.wanted.Interests, plan.wanted.Kept = s.refreshed(interests), nil
 		a.wantSoon()
 	})
 	return true

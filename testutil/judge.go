@@ -56,6 +56,8 @@ func Judge(e Evidence) *Verdict {
 	for _, p := range j.places {
 		j.place(p, byPlace[p])
 	}
+	slices.SortStableFunc(j.v.Handovers, func(a, b Handover) int { return cmp.Compare(a.At, b.At) })
+	slices.SortStableFunc(j.v.Failovers, func(a, b Failover) int { return cmp.Compare(a.At, b.At) })
 	return j.v
 }
 

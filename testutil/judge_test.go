@@ -52,7 +52,7 @@ func TestJudgeAcquitsACleanRunAndMeasuresItsHandover(t *testing.T) {
 	require.NoError(t, v.Err())
 	assert.Equal(t, "produced=6 delivered=6 lost=0 overlaps=0 regressions=0 duplicates=0 handovers=1"+
 		" handover_p50_ms=1.0 handover_max_ms=1.0 failover_ms=0", v.Line())
-	assert.Equal(t, []Handover{{place, "a", "b", 1000018}}, v.Handovers)
+	assert.Equal(t, []Handover{{place, "a", "b", 1000040, 1000018}}, v.Handovers)
 }
 
 func TestJudgeCondemnsAnEmptyLog(t *testing.T) {
@@ -252,7 +252,8 @@ func TestFailoverToARestartIsToldApart(t *testing.T) {
 	v := Judge(Evidence{Logs: logs(t, run), Produced: map[Place][]Span{{"t", 0}: {{0, 2}}, {"t", 1}: {{0, 2}}}})
 	require.NoError(t, v.Err())
 	require.Len(t, v.Failovers, 2)
-	assert.True(t, v.Failovers[0].Restart)
+	assert.False(t, v.Failovers[0].Restart, "they come in the order of time, not of partitions")
+	assert.True(t, v.Failovers[1].Restart)
 	assert.Equal(t, 5*time.Millisecond, v.LongestFailover())
 	assert.Empty(t, v.Handovers, "a failover is no planned hand-over")
 }

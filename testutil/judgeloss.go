@@ -51,10 +51,10 @@ func (j *judge) moves(p Place, claims []*claim) {
 		switch kill, freeze := j.happened(x, y); {
 		case kill != nil:
 			j.v.Failovers = append(j.v.Failovers,
-				Failover{p, x.by.Process, y.by.Process, restart, time.Duration(y.first - kill.At)})
+				Failover{p, x.by.Process, y.by.Process, restart, y.first, time.Duration(y.first - kill.At)})
 		case freeze == nil && !restart:
 			j.v.Handovers = append(j.v.Handovers,
-				Handover{p, x.by.Process, y.by.Process, time.Duration(y.first - x.last)})
+				Handover{p, x.by.Process, y.by.Process, y.first, time.Duration(y.first - x.last)})
 		}
 	}
 }

@@ -17,8 +17,8 @@ type Verdict struct {
 	Regressions int   // positions or tokens that went back
 	Duplicates  int64 // hand-outs of a message that had been handed out before
 
-	Handovers []Handover  // planned, in the order of their partitions and tokens
-	Failovers []Failover  // after a kill
+	Handovers []Handover  // planned, in the order of time
+	Failovers []Failover  // after a kill, in the order of time
 	Repeats   []Duplicate // what Duplicates counts, with its cause
 	Findings  []Finding   // every fault, in words
 }
@@ -27,6 +27,7 @@ type Verdict struct {
 type Handover struct {
 	Place
 	From, To string // processes
+	At       int64  // when To had its first message
 	Took     time.Duration
 }
 
@@ -35,6 +36,7 @@ type Failover struct {
 	Place
 	From, To string
 	Restart  bool // To is another run of the same client id
+	At       int64
 	Took     time.Duration
 }
 

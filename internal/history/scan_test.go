@@ -71,9 +71,10 @@ func TestChunksMayInterleaveAndComeTwice(t *testing.T) {
 	bs := smaller(s.log.TakeSnapshot(), 30)
 	require.Greater(t, len(as), 3)
 	for i := len(as) - 1; i > 0; i-- {
-		s.append(as[i])
-		s.append(as[i])
-		s.append(bs[i])
+		for _, rec := range []lease.Record{as[i], as[i], bs[i]} {
+			s.append(rec)
+			require.Equal(t, Fine, s.outcome, "twice is not two")
+		}
 	}
 	for _, bad := range []func(*lease.Snapshot){
 		func(c *lease.Snapshot) { c.Count = 0 },
@@ -124,6 +125,10 @@ func TestNothingUnreadableMakesABase(t *testing.T) {
 	assert.False(t, try(func(r *lease.Record) { r.Snapshot.Upto-- }), "another upto")
 	assert.False(t, try(func(r *lease.Record) { r.Snapshot.TopicID = lease.TopicID{1} }), "another incarnation of the topic")
 	assert.True(t, try(func(r *lease.Record) { r.Snapshot.TopicID = lease.TopicID{} }))
+	at := s.foreign()
+	later := appendPayload(nil, 1, s.log.World())
+	assert.False(t, try(func(r *lease.Record) { r.Snapshot.Chunk = later }), "a world of a later offset")
+	assert.False(t, try(func(r *lease.Record) { r.Snapshot.Chunk, r.Snapshot.Upto = later, at }), "at an offset that is not its heartbeat's")
 }
 
 func TestABaseServesOnlyWhoHasReadFromSeenPlusOneOn(t *testing.T) {

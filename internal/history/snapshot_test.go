@@ -140,6 +140,10 @@ func TestASnapshotIsDueWhenAProbeWantsOne(t *testing.T) {
 	assert.True(t, s.log.SnapshotDue(0))
 	s.snapshot("a", 1<<20)
 	assert.False(t, s.log.SnapshotDue(time.Second))
+	old := s.entries[len(s.entries)-1].rec
+	s.probe()
+	s.append(old)
+	assert.True(t, s.log.SnapshotDue(time.Second), "the old one once more is not a new one")
 }
 
 func TestTheKthAnnouncesKHeartbeatsLaterIfNoCompleteOneCame(t *testing.T) {

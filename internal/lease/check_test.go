@@ -73,6 +73,16 @@ func checkOwners(w *World) error {
 		held[l.Instance]++
 		epochs++
 	}
+	last := Key{}
+	for k, p := range w.AllProgress() {
+		if !less(last, k) {
+			return fmt.Errorf("progress out of order at %v", k)
+		}
+		if got, ok := w.Progress(k.Topic, k.Partition); !ok || got.Next != p.Next || got.Epoch != p.Epoch {
+			return fmt.Errorf("Progress(%v) differs from AllProgress", k)
+		}
+		last = k
+	}
 	for topic := range whole {
 		if parts[topic] {
 			return fmt.Errorf("%s is held whole and in parts", topic)

@@ -31,6 +31,7 @@ type agent struct {
 	tick     uint64 // counts the timers that were armed; only the newest fires
 	claims   []*claim
 	hands    []hand // what it handed out after its last step, and under which epochs
+	spare    []hand // room for the next list
 	leaving  bool
 	over     bool
 	outdated bool // a newer version is written in the group: joining again is no use

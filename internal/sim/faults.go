@@ -35,6 +35,7 @@ const (
 	lossyLinkFault
 	newcomerFault
 	namesakeFault
+	muteNamesakeFault
 	leaveFault
 	parkFault
 	parkLateFault
@@ -94,7 +95,8 @@ var faultNames = [faultKinds]string{
 	wallForwardFault: "wall clock stepped on", wallBackFault: "wall clock stepped back", outageShortFault: "log outage shorter than ttl", outageLongFault: "log outage longer than ttl",
 	cutFault: "process cut off", cutWritesFault: "one way cut: writes lost", cutReadsFault: "one way cut: reads lost, writes acknowledged",
 	cutAnswersFault: "one way cut: all answers lost", stuckFetchFault: "fetch connection hangs", slowLinkFault: "delays up to ttl", slowReadFault: "slow reader", lossyLinkFault: "lossy link",
-	newcomerFault: "newcomer", namesakeFault: "living namesake", leaveFault: "terminate(true)", parkFault: "terminate(false), restart in time", parkLateFault: "terminate(false), restart too late",
+	newcomerFault: "newcomer", namesakeFault: "living namesake", muteNamesakeFault: "namesake that cannot append, fast reclaim",
+	leaveFault: "terminate(true)", parkFault: "terminate(false), restart in time", parkLateFault: "terminate(false), restart too late",
 	everybodyLeavesFault: "everybody leaves", everybodyDiesFault: "everybody dies", sleepersFault: "everybody silent beyond the silence of rule b", interestFault: "interests change", growTopicFault: "topic grows", recreateTopicFault: "topic recreated",
 	pinFault: "keys claimed by hand", keepFault: "consumer terminated(false)", unableFault: "member cannot run a key", seekFault: "seek by the owner", seekFreeFault: "seek from outside", seekTopicFault: "seek of a topic",
 	retentionFault: "retention cuts the log", brokerClockFault: "broker's clock jumps", truncateFault: "log loses its tail", truncateBlindFault: "log loses its tail, fetch is blind",
@@ -374,9 +376,9 @@ func (s *simulation) up() {
 
 func (s *simulation) causeMembership(k faultKind) bool {
 	switch k {
-	case newcomerFault, namesakeFault:
+	case newcomerFault, namesakeFault, muteNamesakeFault:
 		var same *process
-		if k == namesakeFault {
+		if k != newcomerFault {
 			if same = s.victim(); same == nil {
 				return false
 			}
@@ -388,6 +390,10 @@ func (s *simulation) causeMembership(k faultKind) bool {
 		if same != nil {
 			p.client = same.client
 			p.plan[0].client = same.plan[0].client
+			if k == muteNamesakeFault {
+				p.plan[0].wanted.FastReclaim = true
+				s.mute(same, s.between(s.ttl, 2*s.ttl))
+			}
 		}
 		p.start()
 		return true
@@ -426,6 +432,16 @@ func (s *simulation) causeMembership(k faultKind) bool {
 	return true
 }
 
+// mute loses what a process writes, for a while.
+func (s *simulation) mute(p *process, d time.Duration) {
+	p.link.writeCut = true
+	p.touchUntil(s.now + d)
+	s.after(d, func() {
+		p.usualLink()
+		p.touchUntil(s.now + p.timeout)
+	})
+}
+
 // sleepers silences everybody for longer than a newcomer without a base waits: it begins a new history beside them.
 func (s *simulation) sleepers() bool {
 	ps := s.alive()
@@ -438,12 +454,7 @@ func (s *simulation) sleepers() bool {
 			p.freeze(d, false)
 			continue
 		}
-		p.link.writeCut = true
-		p.touchUntil(s.now + d)
-		s.after(d, func() {
-			p.usualLink()
-			p.touchUntil(s.now + p.timeout)
-		})
+		s.mute(p, d)
 	}
 	s.log.start = s.log.end()
 	s.newProcess().start()

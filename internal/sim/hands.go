@@ -30,7 +30,8 @@ func (s *simulation) checkHands(p *process) {
 			continue
 		}
 		before := a.hands
-		a.hands = a.handing(p.nowClocks())
+		a.hands = a.handing(a.spare[:0], p.nowClocks())
+		a.spare = before
 		s.noteStandstill(a, before)
 		for _, h := range a.hands {
 			if l, ok := p.log.World().Lease(h.key); !ok || l.Instance != a.id || l.Epoch != h.epoch {
@@ -45,9 +46,8 @@ func (s *simulation) checkHands(p *process) {
 
 // handing lists what a hands out at the moment. It is asked about what it runs, what it handed out before, and now and
 // then about every key there is.
-func (a *agent) handing(now member.Now) []hand {
+func (a *agent) handing(hands []hand, now member.Now) []hand {
 	s := a.sim
-	var hands []hand
 	ask := func(k lease.Key) {
 		if epoch, ok := a.m.HandsOut(k, now); ok {
 			hands = append(hands, hand{k, epoch})
@@ -104,6 +104,7 @@ func (s *simulation) excepted(a *agent, h hand, b *agent, o hand) bool {
 		older = a
 	}
 	if h.epoch != o.epoch && s.ref.takenOver[older.id] {
+		s.table.branch(exceptNamesakeBranch)
 		return true
 	}
 	return false

@@ -62,6 +62,7 @@ type process struct {
 	rechecks int
 	agents   []*agent
 	events   []lease.Event
+	rec      lease.Record // the one that is being applied
 }
 
 // passed is a place in a history.
@@ -310,9 +311,9 @@ func (p *process) take(batch []*entry) {
 		if !e.group {
 			continue
 		}
-		rec := e.rec
+		p.rec = e.rec // as a decoder does: one record, used again
 		var out history.Outcome
-		p.events, out = p.log.Take(&rec, e.value, p.events)
+		p.events, out = p.log.Take(&p.rec, e.value, p.events)
 		p.pass(e)
 		worst = max(worst, out)
 		if out == history.SnapshotWrong && !s.lost {

@@ -16,6 +16,7 @@ type reference struct {
 	chain   uint64
 	records int64
 	events  []lease.Event
+	rec     lease.Record // the one that is being applied
 
 	before, after state
 	lastEpoch     map[lease.Key]int64
@@ -67,13 +68,14 @@ func (s *simulation) refer(e *entry) {
 		r.uids[e.uid] = e.offset
 	}
 	r.before.read(r.world)
-	rec := e.rec
+	r.rec = e.rec
+	rec := &r.rec
 	var plan *policy.Plan
 	if rec.Kind == lease.KindClaim && e.origin.by != nil {
 		plan = r.planner.Plan(r.world)
-		s.noteClaim(plan, &rec)
+		s.noteClaim(plan, rec)
 	}
-	r.events = r.world.Apply(&rec, r.events[:0])
+	r.events = r.world.Apply(rec, r.events[:0])
 	r.chain = link64(r.chain, e)
 	e.chain, e.digest = r.chain, r.world.Digest()
 	if s.rng.IntN(32) == 0 {
@@ -83,7 +85,7 @@ func (s *simulation) refer(e *entry) {
 	now := r.after.instance(rec.Instance)
 	e.took = now != nil && now.renewed == e.offset
 	if s.tracing() {
-		s.tracef("  @%d %s %s%s", e.offset, s.authorOf(e), recordString(&rec), eventStrings(r.events, s.names))
+		s.tracef("  @%d %s %s%s", e.offset, s.authorOf(e), recordString(rec), eventStrings(r.events, s.names))
 	}
 	for i := range r.events {
 		s.table.event(&r.events[i])

@@ -36,6 +36,7 @@ type Result struct {
 	Violation  *Violation
 	Table      Table
 	Standstill Standstill
+	Settled    time.Duration // from the end of all faults until everybody had come to rest
 }
 
 // simulation is one run.
@@ -57,6 +58,7 @@ type simulation struct {
 
 	quiet     bool // no more faults
 	settled   bool
+	restedIn  time.Duration
 	still     standstill
 	uid       uint64
 	lossUntil time.Duration // exception 2 of S3 holds until then
@@ -77,7 +79,7 @@ func Run(cfg Config) (res Result) {
 		}
 		res = Result{
 			Seed: cfg.Seed, Steps: s.steps, Records: s.ref.records, Virtual: s.now, Violation: s.violation,
-			Table: s.table, Standstill: s.still.longest(),
+			Table: s.table, Standstill: s.still.longest(), Settled: s.restedIn,
 		}
 	}()
 	s.setUp()

@@ -107,6 +107,7 @@ const (
 	rewoundBranch
 	offStartBranch
 	worldDroppedBranch
+	exceptNamesakeBranch
 	branches
 )
 
@@ -125,7 +126,7 @@ var branchNames = [branches]string{
 	snapshotStartBranch: "start from a snapshot", snapshotCheckedBranch: "snapshot checked by others", originStartBranch: "start from offset 0", baseStartBranch: "start from a base",
 	baseAfterHourBranch: "base by a (an hour old log)", baseAfterSilenceBranch: "base by b (silence)", probeAnsweredBranch: "probe answered by a snapshot",
 	hashDiffersBranch: "another hash met", recheckSameBranch: "second reading: the same", recheckOtherBranch: "second reading: another", rewoundBranch: "offset went back", offStartBranch: "fell off the log's start",
-	worldDroppedBranch: "world dropped",
+	worldDroppedBranch: "world dropped", exceptNamesakeBranch: "overlap: exception 1 (namesake)",
 }
 
 // lengthening of the table: faults, branches, event kinds, reasons.

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -38,6 +39,7 @@ type options struct {
 func run(args []string, out io.Writer) int {
 	flags := flag.NewFlagSet("sim", flag.ContinueOnError)
 	flags.SetOutput(out)
+	debug.SetGCPercent(400) // runs are short-lived garbage
 	var o options
 	var name string
 	flags.Uint64Var(&o.seeds, "seeds", 1000, "how many seeds to run")
@@ -99,6 +101,7 @@ type total struct {
 	virtual    time.Duration
 	table      sim.Table
 	standstill sim.Standstill
+	settled    sim.Standstill
 	failed     []sim.Result
 }
 
@@ -111,6 +114,7 @@ func (t *total) add(res *sim.Result) {
 	t.virtual += res.Virtual
 	t.table.Add(&res.Table)
 	t.standstill = append(t.standstill, res.Standstill...)
+	t.settled = append(t.settled, res.Settled.Milliseconds())
 	if res.Violation != nil {
 		t.failed = append(t.failed, *res)
 	}
@@ -165,9 +169,10 @@ func (o options) report(out io.Writer, t *total, took time.Duration) int {
 			fmt.Fprintf(out, "sim: rule=%s is broken and nobody noticed\n", o.broken)
 		}
 	}
-	fmt.Fprintf(out, "sim: seeds=%d steps=%d violations=%d zeros=%d records=%d virtual_h=%.1f standstill_max_ms=%d standstill_p50_ms=%d standstill_p99_ms=%d standstill_p999_ms=%d took=%s\n",
+	fmt.Fprintf(out, "sim: seeds=%d steps=%d violations=%d zeros=%d records=%d virtual_h=%.1f standstill_max_ms=%d standstill_p50_ms=%d standstill_p99_ms=%d standstill_p999_ms=%d settled_p50_ms=%d settled_p99_ms=%d settled_max_ms=%d took=%s\n",
 		t.seeds, t.steps, len(t.failed), len(zeros), t.records, t.virtual.Hours(), t.standstill.Quantile(1), t.standstill.Quantile(0.5),
-		t.standstill.Quantile(0.99), t.standstill.Quantile(0.999), took.Round(time.Second/10))
+		t.standstill.Quantile(0.99), t.standstill.Quantile(0.999),
+		t.settled.Quantile(0.5), t.settled.Quantile(0.99), t.settled.Quantile(1), took.Round(time.Second/10))
 	if len(t.failed) > 0 || o.broken == rule.None && t.seeds >= enough && len(zeros) > 0 {
 		return 1
 	}

@@ -270,7 +270,7 @@ func (a *agent) turn(c *claim, waking bool) {
 func (a *agent) takeMessages(c *claim, r *read) {
 	s := a.sim
 	if id := s.data[c.key.Topic].id; r.topicID != id {
-		a.recreated(r, id)
+		a.recreated(c, id)
 	}
 	for n := 1 + s.rng.IntN(2); n > 0; n-- {
 		epoch, ok := a.m.HandsOut(c.key, a.p.nowClocks())
@@ -283,10 +283,12 @@ func (a *agent) takeMessages(c *claim, r *read) {
 	}
 }
 
-// recreated goes over to the topic's new incarnation, from its beginning.
-func (a *agent) recreated(r *read, id lease.TopicID) {
-	r.topicID, r.next, r.flying, r.reported = id, 0, nil, -1
-	r.win = window.New(0, a.sim.inFlight)
+// recreated goes over to the topic's new incarnation, from its beginning, with all that a claim reads of it.
+func (a *agent) recreated(c *claim, id lease.TopicID) {
+	for _, r := range c.parts {
+		r.topicID, r.next, r.flying, r.reported = id, 0, nil, -1
+		r.win = window.New(0, a.sim.inFlight)
+	}
 }
 
 func (a *agent) finish(c *claim, r *read, i int) {

@@ -104,6 +104,7 @@ func (pr *producer) attempt(o *outgoing) {
 		}
 		if o.rec.Kind == lease.KindEvict && s.lateEvicts > 0 && s.chance(s.lateEvicts) {
 			d += s.between(0, s.maxTTL)
+			p.touchUntil(s.now + d) // what comes after it may have to wait
 			s.table.fault(lateEvictFault)
 		}
 		s.after(d, func() { pr.arrive(o) })

@@ -146,7 +146,7 @@ func TestJudgeFinds(t *testing.T) {
 			says: []string{"a, token 100: offset 1 after offset 1"},
 		},
 		"offsets of calls at the same time may come in any order": {
-			logs: "p a ca\nh 10 22 t 0 100 1 1\nh 11 21 t 0 100 0 0", to: 2,
+			logs: "p a ca\nh 10 20 t 0 100 1 1\nh 15 25 t 0 100 0 0", to: 2,
 		},
 		"one token in two processes": {
 			logs: "p a ca\nh 10 12 t 0 100 0 0\np b cb\nh 20 22 t 0 100 1 1", to: 2, regressions: 1,
@@ -178,6 +178,18 @@ func TestJudgeFinds(t *testing.T) {
 				c 1000000023 t 0 200 1 1
 				p boss
 				e 14 killed a`, to: 2, duplicates: 1, failover: 1, cause: AfterKill,
+		},
+		"what came twice is counted against the last who had it": {
+			logs: `p z cz
+				h 10 12 t 0 50 0 0
+				c 13 t 0 50 0 0
+				p a ca
+				h 15 1000000022 t 0 100 0 0
+				p b cb
+				h 20 1000000040 t 0 200 0 0
+				c 1000000041 t 0 200 0 0
+				p boss
+				e 14 killed z`, to: 1, duplicates: 2, handovers: 1, failover: 1, cause: AfterKill,
 		},
 		"a kill before the claim is no excuse": {
 			logs: `p a ca

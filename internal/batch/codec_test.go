@@ -172,6 +172,18 @@ func TestXerialIsToldFromRawSnappy(t *testing.T) {
 	}
 }
 
+func TestAWrongGuessDoesNotOutliveTheBatch(t *testing.T) {
+	for _, name := range []string{"lz4", "zstdStream"} {
+		p := packers[name]
+		var d decompressor
+		_, err := d.all(p.codec, p.pack(make([]byte, 1<<20)), 1<<24)
+		require.NoError(t, err)
+		got, err := d.all(p.codec, p.pack(sample(rand.New(rand.NewPCG(1, 1)), 20_000)), 1<<24)
+		require.NoError(t, err)
+		assert.LessOrEqual(t, cap(got), 2*len(got)+1024, name)
+	}
+}
+
 func TestBuffersAreSizedFromTheLastBatch(t *testing.T) {
 	for _, name := range []string{"lz4", "zstdStream", "gzip", "zstd", "snappy", "snappyXerial"} {
 		p := packers[name]

@@ -236,15 +236,15 @@ func TestReadCommittedLeavesOutAbortedTransactions(t *testing.T) {
 		transactional(12, 7, 1), // aborted
 		marker(13, 7, 0),        //
 		transactional(14, 9, 1), // aborted
-		marker(15, 9, 0),        //
-		plan{RecordBatch: kmsg.RecordBatch{FirstOffset: 16, ProducerID: 9}, records: numbered(1)}.build(), // not transactional
+		plan{RecordBatch: kmsg.RecordBatch{FirstOffset: 15, ProducerID: 9}, records: numbered(1)}.build(), // not transactional
+		marker(16, 9, 0), //
 	)
 	o := opts
 	o.ReadCommitted = true
 	o.Aborted = []Aborted{{7, 12}, {7, 0}, {9, 11}} // unsorted
 	given := slices.Clone(o.Aborted)
 	var r Reader
-	want := []int64{2, 3, 7, 8, 16}
+	want := []int64{2, 3, 7, 8, 15}
 	assert.Equal(t, want, offsets(readAllMessages(t, &r, raw, o)))
 	require.NoError(t, r.Err())
 	assert.Equal(t, int64(17), r.Next())
@@ -319,6 +319,9 @@ func TestABadBatchIsAnErrorAndCanBeSkipped(t *testing.T) {
 			r.Skip()
 			require.NoError(t, r.Err())
 			assert.Equal(t, c.next, r.Next())
+			if c.reason != ErrMagic {
+				assert.Equal(t, int32(3), r.LastEpoch(), "a position behind a batch goes with its epoch")
+			}
 			n, ok := r.NextBatch()
 			require.True(t, ok)
 			require.Equal(t, 3, n)

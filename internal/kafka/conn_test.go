@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"net"
 	"os"
 	"sync"
@@ -151,20 +152,20 @@ func TestASilentBrokerCostsTwoSeconds(t *testing.T) {
 	require.NoError(t, whole.Send(parts, 0))
 	require.NoError(t, half.Send(parts, 0))
 	var wg sync.WaitGroup
-	silent := func(name string, want error, call func() error) {
+	silent := func(name string, call func() error) {
 		wg.Go(func() {
 			begin := time.Now()
 			err := call()
 			took := time.Since(begin)
-			assert.ErrorIs(t, err, want, name)
+			assert.True(t, errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded), "%s: %v", name, err)
 			assert.True(t, Retriable(err), name)
 			assert.InDelta(t, 2, took.Seconds(), 0.3, name)
 		})
 	}
-	silent("append", context.DeadlineExceeded, func() error { _, err := p.Append(t.Context(), []Message{{nil, []byte("v")}}); return err })
-	silent("fetch", os.ErrDeadlineExceeded, func() error { _, err := whole.Receive(); return err })
-	silent("half a fetch", os.ErrDeadlineExceeded, func() error { _, err := half.Receive(); return err })
-	silent("question", os.ErrDeadlineExceeded, func() error {
+	silent("append", func() error { _, err := p.Append(t.Context(), []Message{{nil, []byte("v")}}); return err })
+	silent("fetch", func() error { _, err := whole.Receive(); return err })
+	silent("half a fetch", func() error { _, err := half.Receive(); return err })
+	silent("question", func() error {
 		_, err := c.ask(t.Context(), k.ListenAddrs()[0], kmsg.NewPtrMetadataRequest(), 4, 12, 0)
 		return err
 	})

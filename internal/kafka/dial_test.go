@@ -286,3 +286,17 @@ func TestCloseEndsCallsUnderWayWithErrClosed(t *testing.T) {
 }
 
 var fetchSettings = FetchSettings{MaxWait: 500 * time.Millisecond, MinBytes: 1, MaxBytes: 1 << 20}
+
+func TestAnAbandonedOpeningLeavesNothing(t *testing.T) { // or the check for leaked goroutines at the end would find it
+	k := newCluster(t, kfake.NumBrokers(1))
+	c := dial(t, nil, k.ListenAddrs()...)
+	ready := make(chan *opening, 1)
+	o := c.begin(t.Context(), k.ListenAddrs()[0], ready)
+	<-ready
+	ok, err := o.broker.Connected() // waits until sarama is done
+	require.NoError(t, err)
+	require.True(t, ok)
+	o.abandon()
+	ok, _ = o.broker.Connected()
+	assert.False(t, ok)
+}

@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"syscall"
@@ -28,6 +29,7 @@ var (
 	total   = flag.Int64("n", 4_000_000, "messages")
 	size    = flag.Int("size", 100, "bytes of a value")
 	pairs   = flag.Int("pairs", 7, "rounds")
+	profile = flag.String("cpuprofile", "", "with -mode: write a CPU profile there")
 	mode    = flag.String("mode", "", "read once in this mode and print the result as JSON: what each run does")
 )
 
@@ -86,10 +88,22 @@ func main() {
 	}
 }
 
-func cpu() (seconds, rssMiB float64) {
+func cpu() (seconds float64) {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // cannot fail on ourselves
-	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9, float64(u.Maxrss) / 1024
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
+}
+
+// peakRSS is the largest resident size since this program was started, in MiB; getrusage would count what started it, too.
+func peakRSS() float64 {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	var kib float64
+	_, _ = fmt.Sscan(rest, &kib) // 0 where the kernel does not say
+	return kib / 1024
 }
 
 func readOnce() error {
@@ -99,18 +113,29 @@ func readOnce() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
+	if *profile != "" {
+		f, err := os.Create(*profile)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+	}
 	finished := make(chan result, 1)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	begin := time.Now()
-	c0, _ := cpu()
+	c0 := cpu()
 	s := &sink{}
 	s.done = func() {
-		c1, rss := cpu()
+		c1 := cpu()
 		runtime.ReadMemStats(&after)
 		finished <- result{
 			Mode: *mode, Seconds: time.Since(begin).Seconds(), CPUPerMillion: (c1 - c0) / float64(s.n) * 1e6,
-			AllocsPerMessage: float64(after.Mallocs-before.Mallocs) / float64(s.n), MaxRSSMiB: rss, Messages: s.n, Offsets: s.offsets,
+			AllocsPerMessage: float64(after.Mallocs-before.Mallocs) / float64(s.n), MaxRSSMiB: peakRSS(), Messages: s.n, Offsets: s.offsets,
 		}
 	}
 	if err := read(ctx, s); err != nil {

@@ -40,7 +40,7 @@ func (p *Plan) readFree(w *lease.World) {
 
 // readFreeTopic finds a topic free as a whole: nobody holds any of it.
 func (p *Plan) readFreeTopic(w *lease.World, j int32, leases []held) {
-	if topic := p.names[j].topic; len(leases) == 0 && p.parts[topic] > 0 {
+	if len(leases) == 0 && p.parts[j] > 0 {
 		p.addFree(w, j, lease.WholeTopic)
 	}
 }
@@ -49,7 +49,7 @@ func (p *Plan) readFreePartitions(w *lease.World, j int32, leases []held) {
 	if len(leases) > 0 && leases[0].key.Partition == lease.WholeTopic {
 		return
 	}
-	for part := range p.parts[p.names[j].topic] {
+	for part := range p.parts[j] {
 		for len(leases) > 0 && leases[0].key.Partition < part {
 			leases = leases[1:]
 		}

@@ -5,7 +5,14 @@ package policy
 func (p *problem) level() {
 	byUser := p.byConsumer()
 	for c := range p.consumers {
+		own, most := &p.ahead[p.consumers[c].member], fixed(0)
+		for _, a := range p.ahead {
+			most = max(most, a)
+		}
 		for _, i := range byUser[c] {
+			if most <= *own+unit {
+				break
+			}
 			if to := &p.stakes[i]; to.x < min(to.hi, to.most) && p.room(to) {
 				p.levelStake(to)
 			}

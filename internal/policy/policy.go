@@ -21,9 +21,9 @@ type Plan struct {
 	problem problem
 	leases  []held
 	names   []poolName            // of the problem's pools
+	parts   []int32               // partition counts of their topics
 	marks   map[lease.Key][]int32 // the members unfit for a key, where that counts
 	pins    map[pin]struct{}
-	parts   map[string]int32 // partition counts of the topics that anybody wants
 
 	moves  []Move    // in the order of keys
 	byFrom [][]int32 // of each member, indices of moves

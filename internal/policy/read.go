@@ -51,8 +51,6 @@ type pin struct {
 // readMembers reads who is joined and what they want.
 func (p *Plan) readMembers(w *lease.World) {
 	p.index = make(map[lease.InstanceID]int32)
-	p.pools = make(map[poolName]int32)
-	p.parts = make(map[string]int32)
 	var wants []want
 	ids := make(map[string]int32)
 	var names []string
@@ -75,12 +73,15 @@ func (p *Plan) readMembers(w *lease.World) {
 			u := int32(len(p.users))
 			p.users = append(p.users, newUser(m, want))
 			p.members[m].users = append(p.members[m].users, u)
-			for _, t := range want.Topics {
-				id, ok := ids[t.Topic]
-				if !ok {
-					id = int32(len(names))
-					ids[t.Topic] = id
-					names, lastWanted = append(names, t.Topic), append(lastWanted, -1)
+			for n, t := range want.Topics {
+				id := int32(n) // a guess: most members want what the first one wants, in the same order
+				if n >= len(names) || names[n] != t.Topic {
+					known, ok := ids[t.Topic]
+					if id = known; !ok {
+						id = int32(len(names))
+						ids[t.Topic] = id
+						names, lastWanted = append(names, t.Topic), append(lastWanted, -1)
+					}
 				}
 				if lastWanted[id] == m {
 					continue // the first consumer that names a topic has it
@@ -157,13 +158,15 @@ func (p *Plan) readStakes(w *lease.World, names []string, wants []want) {
 	pr.members = len(p.members)
 	pr.stakes = make([]stake, len(wants))
 	poolAt := make([]int32, 2*len(names))
+	p.pools = make(map[poolName]int32, len(names))
 	for i, t := range order {
-		p.parts[names[t]] = w.Partitions(names[t])
+		partitions := w.Partitions(names[t])
 		for j, whole := range []bool{true, false} {
 			if from, to := count[2*i+j], count[2*i+j+1]; from < to {
 				poolAt[2*i+j] = int32(len(pr.pools))
 				p.pools[poolName{names[t], whole}] = int32(len(pr.pools))
 				p.names = append(p.names, poolName{names[t], whole})
+				p.parts = append(p.parts, partitions)
 				pr.pools = append(pr.pools, pool{from: from, to: to})
 			}
 		}
@@ -204,7 +207,7 @@ func tieNumber(topic, member uint64) uint32 {
 // stakeOf finds a member's stake that covers k.
 func (p *Plan) stakeOf(m int32, k lease.Key) (int32, bool) {
 	j, ok := p.pools[poolOf(k)]
-	if !ok || k.Partition < lease.WholeTopic || k.Partition >= p.parts[k.Topic] {
+	if !ok || k.Partition < lease.WholeTopic || k.Partition >= p.parts[j] {
 		return 0, false
 	}
 	return p.stakeIn(j, m)

@@ -201,8 +201,10 @@ func (p *Plan) Parked(id lease.InstanceID) []lease.Key {
 			continue
 		}
 		if theirs && p.leases[from].key == whole {
-			for part := range p.parts[topic] {
-				take(lease.Key{Topic: topic, Partition: part})
+			if j, wanted := p.pools[poolName{topic, false}]; wanted {
+				for part := range p.parts[j] {
+					take(lease.Key{Topic: topic, Partition: part})
+				}
 			}
 			continue
 		}
@@ -241,7 +243,7 @@ func (p *Plan) Successor(k lease.Key, holder lease.InstanceID, not func(lease.In
 // best finds the user that should get k.
 func (p *Plan) best(k lease.Key, holder int32, room []int32, ahead []fixed, not func(lease.InstanceID) bool) (int32, bool) {
 	j, ok := p.pools[poolOf(k)]
-	if !ok || k.Partition >= p.parts[k.Topic] {
+	if !ok || k.Partition >= p.parts[j] {
 		return 0, false
 	}
 	var ties []int32

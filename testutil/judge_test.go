@@ -191,6 +191,19 @@ func TestJudgeFinds(t *testing.T) {
 				p boss
 				e 14 killed z`, to: 1, duplicates: 2, handovers: 1, failover: 1, cause: AfterKill,
 		},
+		"a restart under the same client id is no hand-over": {
+			logs: "p a1 ca\nh 10 12 t 0 100 0 0\nc 13 t 0 100 0 0\np a2 ca\nh 20 22 t 0 200 1 1\nc 23 t 0 200 1 1", to: 2,
+		},
+		"nor is a move from a frozen process": {
+			logs: `p a ca
+				h 10 12 t 0 100 0 0
+				c 13 t 0 100 0 0
+				p b cb
+				h 20 22 t 0 200 1 1
+				c 23 t 0 200 1 1
+				p boss
+				e 14 frozen a`, to: 2,
+		},
 		"a kill before the claim is no excuse": {
 			logs: `p a ca
 				h 10 12 t 0 100 0 1

@@ -253,12 +253,21 @@ func (r *reading) putBack() {
 	}
 }
 
-// await calls take under the lock until it gives something.
-func (r *reading) await(ctx context.Context, take func() bool) error {
+// get calls take under the lock until it gives something, and waits in between.
+func (r *reading) get(ctx context.Context, take func() bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	r.mu.Lock()
+	if !r.stopped && take() { // the usual case
+		r.mu.Unlock()
+		return nil
+	}
+	return r.await(ctx, take)
+}
+
+// await is get where there is nothing yet. Called with r.mu held, which it gives back.
+func (r *reading) await(ctx context.Context, take func() bool) error {
 	for {
 		if r.stopped {
 			r.mu.Unlock()
@@ -289,18 +298,18 @@ func (r *reading) await(ctx context.Context, take func() bool) error {
 // pump offers messages on the channel, one at a time, by a plain send.
 func (r *reading) pump() {
 	defer close(r.channel)
-	for {
-		var m *Message
-		err := r.await(context.Background(), func() bool {
-			if m = r.next(); m != nil {
-				r.offered.Store(m)
-			}
-			return m != nil
-		})
-		if errors.Is(err, ErrTerminated) {
-			return
+	var m *Message
+	take := func() bool {
+		if m = r.next(); m != nil {
+			r.offered.Store(m)
 		}
-		if err != nil {
+		return m != nil
+	}
+	for {
+		switch err := r.get(context.Background(), take); {
+		case errors.Is(err, ErrTerminated):
+			return
+		case err != nil:
 			continue // a problem of one partition: it was logged where it arose
 		}
 		r.channel <- m
@@ -353,18 +362,8 @@ func (r *reading) allowed(m *Message) bool {
 // (ErrTerminated), or a partition has a problem (*PartitionError; the next call goes on). The message is to be committed when it
 // is finished; nothing commits by itself. Several goroutines may call it.
 func (c *Consumer) FetchMessage(ctx context.Context) (*Message, error) {
-	if ctx.Err() == nil { // the usual case, without what waiting needs
-		c.mu.Lock()
-		if !c.stopped {
-			if m := c.next(); m != nil {
-				c.mu.Unlock()
-				return m, nil
-			}
-		}
-		c.mu.Unlock()
-	}
 	var m *Message
-	err := c.await(ctx, func() bool { m = c.next(); return m != nil })
+	err := c.get(ctx, func() bool { m = c.next(); return m != nil })
 	return m, err
 }
 
@@ -388,7 +387,7 @@ func (c *Consumer) Messages(ctx context.Context) iter.Seq2[*Message, error] {
 func (c *Consumer) Batches(ctx context.Context) iter.Seq2[*Batch, error] {
 	return sequence(ctx, func(ctx context.Context) (*Batch, error) {
 		var b *Batch
-		err := c.await(ctx, func() bool {
+		err := c.get(ctx, func() bool {
 			ms := c.nextBatch()
 			if len(ms) > 0 {
 				b = &Batch{Messages: ms}

@@ -50,16 +50,30 @@ func (l *load) write(ctx context.Context, client *kafka.Client, partition int32,
 			l.mu.Unlock()
 			return
 		}
-		// a write that began is waited for, or its message would be in the log and not in the books
-		one, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		at, err := p.Append(one, []kafka.Message{{Value: strconv.AppendInt([]byte("message "), int64(n), 10)}})
-		cancel()
+		at, err := l.append(ctx, p, strconv.AppendInt([]byte("message "), int64(n), 10))
 		if err != nil {
 			l.fail(fmt.Errorf("writing to %s/%d: %w", l.topic, partition, err))
-			continue
+			return
 		}
 		span.To = at + 1
 		l.written.Add(1)
+	}
+}
+
+// append tries for some seconds, also when ctx ends meanwhile: else a message might be in the log and not in the books.
+func (l *load) append(ctx context.Context, p *kafka.Producer, value []byte) (at int64, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
+	defer cancel()
+	for {
+		if at, err = p.Append(ctx, []kafka.Message{{Value: value}}); err == nil || ctx.Err() != nil {
+			return at, err
+		}
+		again := time.NewTimer(50 * time.Millisecond)
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			again.Stop()
+		}
 	}
 }
 

@@ -295,7 +295,9 @@ func TestJudgeSeesEachPlant(t *testing.T) {
 			assert.Positive(t, v.Regressions, "%v", v.Err())
 		}
 	}
-	e := Evidence{Logs: logs(t, clean)}
+	e := Evidence{Logs: logs(t, "p a ca\nh 10 12 t 0 100 0 0\nh 20 22 t 0 300 1 1\nh 30 32 t 0 300 2 2"), Produced: produced(0, 3)}
+	require.NoError(t, Plant(&e, "overlap"))
+	assert.Equal(t, 1, Judge(e).Overlaps, "it needs two messages of one claim")
 	assert.Error(t, Plant(&e, "nonsense"))
 	for _, what := range []string{"overlap", "loss", "regression"} {
 		assert.Error(t, Plant(&Evidence{}, what), what)

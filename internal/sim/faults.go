@@ -162,6 +162,8 @@ func (s *simulation) bias(r rule.Rule) {
 		s.lateEvicts = 0.8
 	case rule.Margin, rule.Started:
 		s.fastNetwork = true
+	case rule.Successor:
+		s.scheme = 4
 	case rule.LogLive:
 		s.ttl = max(s.ttl, time.Second)
 	}

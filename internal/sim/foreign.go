@@ -207,6 +207,9 @@ func (s *simulation) useTool() bool {
 	}
 	client := "tool"
 	scheme := s.rng.IntN(8)
+	if s.scheme >= 0 && s.chance(0.8) {
+		scheme = s.scheme
+	}
 	if scheme == 0 {
 		client = other.plan.client
 	}

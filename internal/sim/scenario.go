@@ -26,6 +26,7 @@ type scenario struct {
 	whole, mixed   bool
 	fastNetwork    bool
 	weights        [faultKinds]float64
+	scheme         int // what tools mostly do; -1: anything
 
 	forgedHash bool // a foreign record carries a wrong hash
 	lonely     map[string]time.Duration
@@ -93,6 +94,7 @@ func (s *simulation) choose() {
 	if s.chance(0.3) {
 		s.lateEvicts = 0.5
 	}
+	s.scheme = -1
 	s.weigh()
 	if s.cfg.Broken != rule.None {
 		s.bias(s.cfg.Broken)

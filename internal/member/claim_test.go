@@ -99,19 +99,34 @@ func TestGreedyConsumersClaimAtOnceAllThatTheyMay(t *testing.T) {
 
 func TestNobodyClaimsMoreThanItsMaximum(t *testing.T) {
 	s := newScript(t)
-	i := some(10)
+	i := some(8)
 	i.Max = 3
-	p := s.process("p", Config{}, want(i))
-	dead := s.process("dead", Config{}, want(some(10)))
-	s.pass(writing)
+	i.Weight = 1
+	other := some(8)
+	other.Weight = 3 // the plan gives it 6 of 8
+	p := s.process("p", Config{}, want())
+	dead := s.process("dead", Config{}, want(other))
+	dead.lose = func(r *lease.Record) bool { return r.Kind == lease.KindClaim }
+	s.pass(writing + reading)
 	dead.crashed = true
+	p.want(want(i))
+	s.pass(writing + reading - 1)
+	p.lose = func(r *lease.Record) bool { return r.Kind == lease.KindHeartbeat }
+	p.silent = true
+	s.pass(500 * ms) // all turns are over while its first Claim is on its way
+	asked := func() (n int) {
+		for _, c := range p.of(lease.KindClaim) {
+			n += len(c.Claim.Keys)
+		}
+		return n
+	}
+	require.Equal(t, 3, asked())
+	require.Len(t, p.of(lease.KindClaim), 2, "two by the plan, one more when its turn came")
+	p.lose = nil
+	p.release()
 	s.pass(5 * time.Second)
 	assert.Equal(t, 3, p.runs())
-	n := 0
-	for _, c := range p.of(lease.KindClaim) {
-		n += len(c.Claim.Keys)
-	}
-	assert.Equal(t, 3, n)
+	assert.Equal(t, 3, asked())
 }
 
 func TestAVoidClaimIsWrittenAnew(t *testing.T) {

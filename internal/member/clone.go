@@ -153,7 +153,7 @@ func (e *encoder) own(o *own) {
 }
 
 func (e *encoder) beat(b *beat) {
-	e.time(b.last, b.jitter, b.at, b.second, b.since, b.announced)
+	e.time(b.last, b.jitter, b.at, b.second, b.since)
 	e.num(uint64(b.load.InFlight), uint64(b.load.Lag))
 	each(e, b.dirty, func(d *progress) {
 		e.position(d.Position)

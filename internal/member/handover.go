@@ -32,11 +32,19 @@ func (m *Member) mayMove(mv policy.Move) bool {
 		m.later(t)
 		return false
 	}
-	if !m.fit(mv.To) {
+	if !m.fit(mv.To) || !m.heardSince(mv.To, mv.Key) {
 		m.claims.waiting = true
 		return false
 	}
 	return true
+}
+
+// heardSince tells whether an instance has been heard of since we got a key. Who claimed a key because the one before
+// it in the order let its turn pass must not hand it straight back: that one may just have died.
+func (m *Member) heardSince(id lease.InstanceID, k lease.Key) bool {
+	l, _ := m.world().Lease(k)
+	i := m.world().Instance(id)
+	return i != nil && i.Renewed > l.Epoch
 }
 
 // heir is who gets a key that we must give up: whom the plan names, unless it is silent; zero: nobody.

@@ -278,6 +278,42 @@ func TestADrainThatIsNotWantedAnyMoreResumes(t *testing.T) {
 	}
 }
 
+func TestAKeyClaimedInAnothersPlaceIsHandedToItOnlyWhenItIsHeardOf(t *testing.T) {
+	s := newScript(t)
+	p := s.process("p", Config{}, want())
+	q := s.process("q", Config{}, want())
+	s.pass(5 * time.Second)
+	q.want(want(some(2)))
+	q.lose = func(r *lease.Record) bool { return r.Kind == lease.KindClaim }
+	p.want(want(some(2)))
+	s.until(time.Second, "both keys", func() bool { return p.runs() == 2 })
+	n := len(q.of(lease.KindHeartbeat))
+	s.pass(500 * ms)
+	require.Len(t, q.of(lease.KindHeartbeat), n)
+	require.Empty(t, p.of(lease.KindRelease))
+	s.until(3*time.Second, "its share", func() bool { return q.runs() == 1 })
+	assert.Greater(t, len(q.of(lease.KindHeartbeat)), n)
+}
+
+func TestADrainForASuccessorThatFallsSilentResumes(t *testing.T) {
+	s := newScript(t)
+	p := s.process("p", Config{}, want(some(2)))
+	s.pass(5 * time.Second)
+	p.slow = true
+	q := s.process("q", Config{}, want(some(2)))
+	s.until(5*time.Second, "a drain", func() bool { return len(p.actions) > 2 })
+	k := p.actions[2].Key
+	q.crashed = true
+	p.lose = func(r *lease.Record) bool { return r.Kind == lease.KindEvict }
+	s.until(12*time.Second, "go on", func() bool { return p.hands(k) })
+	assert.Equal(t, lease.Alive, p.log.World().Instance(q.id).Status, "still a member, as far as the world knows")
+	s.pass(time.Second)
+	assert.True(t, p.hands(k))
+	p.lose = nil
+	s.pass(5 * time.Second)
+	assert.Equal(t, 2, p.runs())
+}
+
 func TestReleasesLargerThanTheLimitAreSplit(t *testing.T) {
 	s := newScript(t)
 	p := s.process("p", Config{MaxReleaseBytes: minBound}, want(some(200)))

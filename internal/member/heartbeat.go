@@ -21,19 +21,17 @@ type progress struct {
 
 // beat is when and what to heartbeat.
 type beat struct {
-	last      time.Duration // Mono of the newest heartbeat, or of the reading of our Join
-	jitter    time.Duration // thousandths of the interval until the next one
-	at        time.Duration // Mono of one that is wanted beside the regular ones; Never: none
-	second    time.Duration // Mono of a new instance's second heartbeat; Never: none
-	load      lease.Load
-	dirty     map[lease.Key]*progress // by partition
-	since     time.Duration           // Mono since when something in dirty is in no heartbeat; Never: nothing
-	announced time.Duration           // Mono of our newest announcement of a snapshot; negative: none
+	last   time.Duration // Mono of the newest heartbeat, or of the reading of our Join
+	jitter time.Duration // thousandths of the interval until the next one
+	at     time.Duration // Mono of one that is wanted beside the regular ones; Never: none
+	second time.Duration // Mono of a new instance's second heartbeat; Never: none
+	load   lease.Load
+	dirty  map[lease.Key]*progress // by partition
+	since  time.Duration           // Mono since when something in dirty is in no heartbeat; Never: nothing
 }
 
 func (b *beat) init() {
 	b.at, b.second, b.since = Never, Never, Never
-	b.announced = -1
 	b.dirty = map[lease.Key]*progress{}
 }
 
@@ -107,8 +105,8 @@ func (m *Member) awaken(now Now) {
 // report takes a position of a key that we run. What the world has already needs no heartbeat.
 func (m *Member) report(p Position) {
 	c := m.claims.covering(p.Key)
-	if c == nil || c.epoch != p.Epoch {
-		return
+	if c == nil || c.lost || c.epoch != p.Epoch {
+		return // under an older epoch than the newest read nothing may be reported
 	}
 	if w, ok := m.world().Progress(p.Key.Topic, p.Key.Partition); ok && w.Next >= p.Next && w.TopicID.Same(p.TopicID) {
 		return
@@ -124,11 +122,7 @@ func (m *Member) report(p Position) {
 // pending lists what the next heartbeat carries: all that changed since our last heartbeat read back, in order.
 func (m *Member) pending() []*progress {
 	list := make([]*progress, 0, len(m.beat.dirty))
-	for k, d := range m.beat.dirty {
-		if c := m.claims.covering(k); c == nil || c.epoch != d.Epoch {
-			delete(m.beat.dirty, k)
-			continue
-		}
+	for _, d := range m.beat.dirty {
 		list = append(list, d)
 	}
 	slices.SortFunc(list, func(a, b *progress) int {
@@ -144,9 +138,6 @@ func (m *Member) beatWith(list []*progress, now Now) {
 		topics, rest := m.pack(list)
 		h := lease.Heartbeat{Topics: topics, Load: m.beat.load, Announces: len(rest) == 0 && m.announces()}
 		h.P, h.Hash = m.s.Log.Position()
-		if h.Announces {
-			m.beat.announced = m.now
-		}
 		seq := m.write(lease.Record{Kind: lease.KindHeartbeat, Heartbeat: h}, now)
 		for _, d := range list[:len(list)-len(rest)] {
 			d.sent = seq
@@ -233,13 +224,11 @@ func (m *Member) forget(k lease.Key) {
 }
 
 // announces tells whether the next heartbeat is to announce a snapshot: the first live instance in rendezvous order of
-// the group does when one is due, the k-th k heartbeats later. Who has announced one waits a few heartbeats for it to
-// come.
+// the group does when one is due, the k-th k heartbeats later. While an announced one is waited
+// for none is due.
 func (m *Member) announces() bool {
-	if !m.s.Log.SnapshotDue(m.now) {
-		return false
-	}
-	if m.beat.announced >= 0 && m.now < m.beat.announced+4*m.pace {
+	overdue := m.s.Log.SnapshotOverdue(m.now, m.pace)
+	if overdue < 0 {
 		return false
 	}
 	x := []byte(m.cfg.Group)
@@ -249,5 +238,5 @@ func (m *Member) announces() bool {
 			k++
 		}
 	}
-	return k == 0 || m.s.Log.SnapshotOverdue(m.now, m.pace) >= k
+	return overdue >= k
 }

@@ -14,6 +14,14 @@ import (
 	"github.com/kafka-marshal/marshal/internal/policy"
 )
 
+// seeds is how many storms a test runs.
+func seeds() uint64 {
+	if testing.Short() {
+		return 3
+	}
+	return 25
+}
+
 // storm runs a few processes under random faults and wishes.
 func storm(t *testing.T, seed uint64, each func(s *script)) *script {
 	r := rand.New(rand.NewPCG(seed, 1))
@@ -90,7 +98,7 @@ func storm(t *testing.T, seed uint64, each func(s *script)) *script {
 
 // The harness itself checks, in each of its ticks, that no tick asks for another one at once.
 func TestWakeIsAlwaysLaterAndATickTooManyIsHarmless(t *testing.T) {
-	for seed := range uint64(25) {
+	for seed := range seeds() {
 		storm(t, seed, func(s *script) {
 			for _, p := range s.procs {
 				if p.crashed || p.ended || p.left {
@@ -108,7 +116,7 @@ func TestWakeIsAlwaysLaterAndATickTooManyIsHarmless(t *testing.T) {
 }
 
 func TestNoTwoMembersRunOneKeyAndEveryFreeKeyIsHeldAgain(t *testing.T) {
-	for seed := range uint64(25) {
+	for seed := range seeds() {
 		s := storm(t, seed, func(s *script) {
 			owner := map[lease.Key]string{}
 			for _, p := range s.procs {

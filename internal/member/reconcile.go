@@ -229,6 +229,7 @@ func (m *Member) stopLost() {
 			m.drop(k, c)
 		case c.release != 0:
 			m.stop(k, c, m.holder(k))
+			m.forget(k)
 			c.lost = true
 		default:
 			m.stop(k, c, m.holder(k))

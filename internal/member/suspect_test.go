@@ -113,6 +113,27 @@ func TestWhoIsAmongTheFirstTwoHeartbeatsExactlyWhenTheTTLIsOver(t *testing.T) {
 	assert.Equal(t, last, p.of(lease.KindEvict)[0].Evict.Targets[0].Renewed, "the eviction names that renewal")
 }
 
+func TestTheThirdInTheOrderHeartbeatsAsUsual(t *testing.T) {
+	s := newScript(t)
+	var ps []*proc
+	for _, n := range []string{"p1", "p2", "p3"} {
+		ps = append(ps, s.process(n, Config{}, want()))
+	}
+	dead := s.process("dead", Config{}, want())
+	s.pass(3 * time.Second)
+	order := rendezvous(dead.id[:], ps)
+	dead.crashed = true
+	s.flights = nil
+	proof := s.landed[lastOf(s.log, dead.id)] + reading + 10*time.Second
+	for _, p := range ps {
+		p.lose = func(r *lease.Record) bool { return r.Kind == lease.KindEvict }
+	}
+	s.pass(11 * time.Second)
+	assert.Contains(t, order[0].when(lease.KindHeartbeat), proof)
+	assert.Contains(t, order[1].when(lease.KindHeartbeat), proof)
+	assert.NotContains(t, order[2].when(lease.KindHeartbeat), proof)
+}
+
 func lastOf(log []lease.Record, id lease.InstanceID) int {
 	for i := len(log) - 1; i >= 0; i-- {
 		if log[i].Instance == id {

@@ -292,8 +292,8 @@ func hungUp(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
 }
 
-// heard tells the dialer of the first bytes that come. What cannot be the size of an answer is not Kafka; sarama would
-// go on asking.
+// heard tells the dialer of the first bytes that come. Where none come, or none that can be the size of an answer, that
+// is the end: sarama would ask again in an older version, and wait as long again.
 type heard struct {
 	net.Conn
 	d    *dialer
@@ -315,8 +315,11 @@ func (h *heard) Read(b []byte) (int, error) {
 	h.d.begins(b[:min(n, 4)])
 	if n > 0 && b[0] != 0 {
 		h.d.close()
-		n, err, h.err = 0, errNotKafka, errNotKafka
+		n, err = 0, errNotKafka
 		h.d.fail(err)
+	}
+	if n == 0 {
+		h.err = err
 	}
 	h.d.ready()
 	return n, err

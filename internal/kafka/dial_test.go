@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"runtime"
 	"sync"
 	"syscall"
@@ -192,6 +193,16 @@ func TestDialEndsWithItsContextWhateverTheDialerDoes(t *testing.T) {
 type dialFunc func(network, addr string) (net.Conn, error)
 
 func (f dialFunc) Dial(network, addr string) (net.Conn, error) { return f(network, addr) }
+
+func TestASilentAddressCostsTwoSeconds(t *testing.T) {
+	k := newCluster(t, kfake.NumBrokers(1))
+	c := dial(t, nil, k.ListenAddrs()...)
+	begin := time.Now()
+	_, err := c.open(t.Context(), silentAddr(t))
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	assert.True(t, Retriable(err))
+	assert.InDelta(t, 2, time.Since(begin).Seconds(), 0.5)
+}
 
 func TestFailedDialsLeaveNothing(t *testing.T) {
 	dead, hangs := deadAddr(t), hangUpAddr(t)

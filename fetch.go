@@ -162,7 +162,7 @@ func (b *fetchBroker) pick(which int, coming map[*partition]ahead) (*request, ti
 			continue
 		}
 		next, isComing := coming[p]
-		if p.fetch.asked && !isComing || !p.claim.open.Load() {
+		if p.fetch.asked && !isComing || !p.claim.open.Load() || which == quickPoll && p.fetch.left == b.polls {
 			continue
 		}
 		p.mu.Lock()
@@ -194,7 +194,7 @@ func (b *fetchBroker) pick(which int, coming map[*partition]ahead) (*request, ti
 		b.polls++
 		b.polling = true
 		if b.guests > 0 {
-			r.wait = min(r.wait, 2*quickWait) // they come along with the next
+			r.wait = min(r.wait, quickWait) // they come along with the next
 		}
 	} else {
 		b.guests, b.guestPoll, r.wait = len(r.asked), b.polls, 0
@@ -227,12 +227,14 @@ func (b *fetchBroker) release(which int, r, next *request) {
 		}
 	}
 	switch {
-	case which == quickPoll:
+	case which == quickPoll && next == nil:
 		b.guests = 0
-		if next != nil {
-			b.guests = len(next.asked)
+		for _, a := range r.asked {
+			a.p.fetch.left = b.polls
 		}
 		wakeUp(b.kicks[longPoll])
+	case which == quickPoll:
+		b.guests = len(next.asked)
 	case next == nil:
 		b.polling = false
 	}

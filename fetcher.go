@@ -37,6 +37,7 @@ type fetchState struct {
 	broker *fetchBroker  // nil: no leader known
 	epoch  int32         // the leader's, as far as known
 	asked  bool          // a request that has it is under way, or its answer is being decoded
+	left   int           // the long poll that was parked when the second connection gave it up: it is for the next one
 	growth float64       // decoded bytes per fetched byte, of the last answer
 	retry  time.Duration // not before, Mono
 	pause  time.Duration // the newest pause between tries

@@ -326,3 +326,48 @@ func TestSuccessorIsWhoIsFurthestBelowItsShare(t *testing.T) {
 	assert.Equal(t, ids[0], next, "ties by rendezvous of the key")
 	assert.Zero(t, p.Successor(key("t", 0), id("m0"), func(lease.InstanceID) bool { return true }))
 }
+
+func TestWhoIsFullMayNotClaim(t *testing.T) {
+	g := newGroup()
+	g.join("a", "a", atMost(1, topics(3, "t")))
+	g.join("b", "b", topics(3, "t"))
+	g.claim("a", key("t", 0))
+	p := Compute(g.World)
+	assert.Equal(t, -1, p.TurnOf(key("t", 1), id("a")))
+	assert.Equal(t, 0, p.TurnOf(key("t", 1), id("b")))
+	assert.Zero(t, p.Successor(key("t", 1), id("b"), nil))
+}
+
+func TestTheUnfitComeLastForEveryKey(t *testing.T) {
+	g := newGroup()
+	g.join("a", "a", topics(12, "t"))
+	g.join("b", "b", topics(12, "t"))
+	for part := range int32(12) {
+		g.claim("a", key("t", part))
+		g.release("a", lease.InstanceID{}, true, key("t", part))
+	}
+	p := Compute(g.World)
+	for part := range int32(12) {
+		assert.Equal(t, 0, p.TurnOf(key("t", part), id("b")))
+		assert.Equal(t, 1, p.TurnOf(key("t", part), id("a")))
+		assert.Empty(t, p.Greedy(id("b")))
+	}
+}
+
+func TestAKeyOverTheMaximumStaysWhereAnotherIsToGo(t *testing.T) {
+	g := newGroup()
+	g.join("a", "a", topics(2, "t", "u"))
+	g.claim("a", key("t", 0))
+	g.claim("a", key("u", 0))
+	g.claim("a", key("t", 1))
+	only := atMost(2, lease.Interest{Topics: []lease.TopicInterest{{Topic: "t", Partitions: 2}, {Topic: "u", Partitions: 1}}})
+	g.join("a", "a", only)
+	g.join("b", "b", topics(1, "u"))
+	p := Compute(g.World)
+	assert.Equal(t, []lease.Key{key("t", 1)}, p.Overflow(id("a")))
+	assert.Equal(t, []Move{{Key: key("u", 0), From: id("a"), To: id("b")}}, p.Moves(), "nobody else wants the other topic")
+	g.carryOut(p.Moves()[0])
+	p = Compute(g.World)
+	assert.Empty(t, p.Overflow(id("a")))
+	assert.Empty(t, p.Moves())
+}

@@ -58,8 +58,10 @@ type Batch struct {
 	Messages []Message
 }
 
-// Topic and partition of all its messages.
-func (b *Batch) Topic() string    { return b.Messages[0].Topic }
+// Topic is that of all its messages.
+func (b *Batch) Topic() string { return b.Messages[0].Topic }
+
+// Partition is that of all its messages.
 func (b *Batch) Partition() int32 { return b.Messages[0].Partition }
 
 // Token is the fencing token of all its messages; see Message.Token.

@@ -1,0 +1,273 @@
+package marshal
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/kafka-marshal/marshal/internal/lease"
+	"github.com/kafka-marshal/marshal/internal/member"
+)
+
+func (m *Marshaler) commitInterval() time.Duration {
+	d := time.Second
+	for _, c := range m.consumers {
+		d = min(d, c.options.CommitInterval)
+	}
+	return d
+}
+
+func (m *Marshaler) wanted(now time.Duration) member.Wanted {
+	var w member.Wanted
+	for _, c := range m.consumers {
+		switch c.phase {
+		case consuming:
+			w.Interests = append(w.Interests, c.interest())
+			w.FastReclaim = w.FastReclaim || c.options.FastReclaim
+		case keeping:
+			if c.keepUntil > now {
+				w.Kept = append(w.Kept, c.kept...)
+				w.KeptUntil = max(w.KeptUntil, c.keepUntil)
+			}
+		}
+	}
+	return w
+}
+
+func (m *Marshaler) want() {
+	if m.member != nil {
+		now := m.c.clock.now()
+		m.handle(m.member.Want(m.wanted(now.Mono), now))
+	}
+}
+
+func (m *Marshaler) step(events []lease.Event, now member.Now) {
+	if m.member == nil {
+		return
+	}
+	ours := false
+	for i := range events {
+		e := &events[i]
+		if e.Instance != m.instance {
+			continue
+		}
+		switch e.Kind {
+		case lease.Renewed:
+			ours = true
+		case lease.HandedOver, lease.TakenOver:
+			m.handed[e.Key] = true
+		}
+	}
+	m.handle(m.member.Step(events, now))
+	clear(m.handed)
+	if !ours {
+		return
+	}
+	if m.flushed != 0 {
+		m.flushed = 0
+		if m.flush {
+			wakeUp(m.kick)
+		}
+	}
+	if !m.isJoined && m.member != nil {
+		m.isJoined = true
+		close(m.joined)
+	}
+	close(m.changed)
+	m.changed = make(chan struct{})
+}
+
+func (m *Marshaler) handle(o member.Output) {
+	for i := range o.Actions {
+		m.act(&o.Actions[i])
+	}
+	for i := range o.Appends {
+		m.out.add(&o.Appends[i].Record)
+	}
+	for _, n := range o.Notices {
+		m.notice(n)
+	}
+	if o.Reopen {
+		m.g.r.reopen.Store(true)
+	}
+	if o.Left && !m.hasLeft {
+		m.hasLeft = true
+		close(m.left)
+	}
+	if o.Ended {
+		m.end("its instance has ended")
+		m.rejoin()
+		return
+	}
+	if m.member != nil {
+		m.trust(m.member.Trust())
+		m.wake = o.Wake
+		if m.wake < m.armed {
+			wakeUp(m.kick)
+		}
+	}
+}
+
+func (m *Marshaler) trust(until member.Now) {
+	was := m.trusted()
+	m.trustMono.Store(int64(until.Mono))
+	m.trustWall.Store(int64(until.Wall))
+	if !was {
+		for _, c := range m.consumers {
+			c.wakeReaders()
+		}
+	}
+}
+
+func (m *Marshaler) trusted() bool {
+	t := time.Now()
+	return int64(t.Sub(m.c.clock.origin)) < m.trustMono.Load() && t.UnixNano() < m.trustWall.Load()
+}
+
+func (m *Marshaler) act(a *member.Action) {
+	c := m.claims[a.Key]
+	switch a.Kind {
+	case member.Start:
+		if c != nil {
+			m.lose(a.Key, c, "superseded")
+		}
+		c = newClaim(m, a)
+		m.claims[a.Key] = c
+		if c.consumer != nil {
+			c.consumer.start(c)
+		}
+	case member.Drain:
+		if c != nil {
+			c.drain()
+			wakeUp(m.kick)
+		}
+	case member.Resume:
+		if c != nil {
+			c.resume()
+		}
+	case member.Stop:
+		if c != nil {
+			m.lose(a.Key, c, a.Reason)
+		}
+	case member.Finish:
+		if c != nil {
+			delete(m.claims, a.Key)
+			c.end(errReleased)
+		}
+	}
+}
+
+var errReleased = fmt.Errorf("%w: released", ErrClaimLost)
+
+func (m *Marshaler) lose(key lease.Key, c *claim, reason string) {
+	delete(m.claims, key)
+	c.end(fmt.Errorf("%w: %s", ErrClaimLost, reason))
+	if !c.unread {
+		m.c.report.warn(c.fields(), "marshal: claim lost: "+reason)
+	}
+}
+
+func (m *Marshaler) notice(n member.Notice) {
+	f := m.fields()
+	f["instance"] = m.instance.String()
+	switch n.Kind {
+	case member.ClientInUse:
+		m.c.report.warn(f, "marshal: another living process uses this client id ("+n.Other.String()+"); each should have its own")
+	case member.UpgradeNeeded:
+		m.setTrouble(ErrUpgradeNeeded)
+		m.c.report.error(f, ErrUpgradeNeeded.Error())
+	case member.Deaf:
+		m.c.report.warn(f, "marshal: what this process wrote is not read back; reading the coordination topic anew")
+	case member.Rejoining:
+		m.c.report.warn(f, "marshal: declared dead by the group; joining again as a new instance")
+	}
+}
+
+func (m *Marshaler) acked(seq uint64) {
+	m.trouble.Store(nil)
+	m.withMember(func(now member.Now) member.Output { return m.member.Acked(seq, now) })
+}
+
+func (m *Marshaler) rejected(seq uint64) {
+	m.c.report.error(m.fields(), "marshal: a record was refused as too large; raise max.message.bytes of the coordination topic to 1 MiB")
+	m.withMember(func(now member.Now) member.Output { return m.member.Rejected(seq, now) })
+}
+
+func (m *Marshaler) withMember(f func(member.Now) member.Output) {
+	m.g.mu.Lock()
+	defer m.g.mu.Unlock()
+	if m.member != nil {
+		m.handle(f(m.c.clock.now()))
+	}
+}
+
+func (m *Marshaler) loop(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-m.kick:
+		}
+		timer.Reset(m.c.clock.until(m.turn()))
+	}
+}
+
+func (m *Marshaler) turn() time.Duration {
+	m.g.mu.Lock()
+	consumers := slices.Clone(m.consumers)
+	due := m.c.clock.now().Mono >= m.gatherAt
+	collect := due || m.flush || m.c.clock.now().Mono >= m.wake
+	m.g.mu.Unlock()
+	var positions []member.Position
+	var load lease.Load
+	for _, c := range consumers {
+		c.recall()
+		if collect {
+			positions = c.positions(positions, &load)
+		}
+	}
+	m.g.mu.Lock()
+	defer m.g.mu.Unlock()
+	now := m.c.clock.tick()
+	if due {
+		m.gatherAt = now.Mono + m.commitInterval()
+	}
+	next := m.gatherAt
+	if m.member == nil {
+		m.armed = next
+		return next
+	}
+	if m.member.Trust().Boot < now.Boot { // a suspended machine: only the boot clock has seen it
+		m.trustMono.Store(0)
+	}
+	if len(positions) > 0 {
+		m.handle(m.member.Positions(positions, load, now))
+	}
+	if m.member != nil {
+		m.handle(m.member.Tick(now))
+	}
+	for _, c := range m.claims {
+		if m.member == nil {
+			break
+		}
+		if done, deadline := c.drained(now.Mono); done {
+			m.handle(m.member.Drained(c.key, c.epoch, c.topicID(), c.finalPositions(), now))
+		} else if deadline > 0 {
+			next = min(next, deadline)
+		}
+	}
+	if m.member != nil && (m.flush && m.flushed == 0 || due && len(positions) > 0) {
+		m.flush, m.flushed = false, now.Mono
+		m.handle(m.member.Flush(now))
+	}
+	if until := time.Duration(m.trustMono.Load()); until > now.Mono {
+		next = min(next, until) // what the channel offers is taken back then
+	}
+	next = min(next, m.wake)
+	m.armed = next
+	return next
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/kafka-marshal/marshal/internal/member"
 )
 
+// commitInterval is the shortest that a consumer has. Called with g.mu held.
 func (m *Marshaler) commitInterval() time.Duration {
 	d := time.Second
 	for _, c := range m.consumers {
@@ -18,6 +19,7 @@ func (m *Marshaler) commitInterval() time.Duration {
 	return d
 }
 
+// wanted is what the consumers want now. Called with g.mu held.
 func (m *Marshaler) wanted(now time.Duration) member.Wanted {
 	var w member.Wanted
 	for _, c := range m.consumers {
@@ -35,6 +37,7 @@ func (m *Marshaler) wanted(now time.Duration) member.Wanted {
 	return w
 }
 
+// want tells the member that what the consumers want has changed. Called with g.mu held.
 func (m *Marshaler) want() {
 	if m.member != nil {
 		now := m.c.clock.now()
@@ -42,6 +45,7 @@ func (m *Marshaler) want() {
 	}
 }
 
+// step takes what the newest records did. Called by the rationalizer with g.mu held.
 func (m *Marshaler) step(events []lease.Event, now member.Now) {
 	if m.member == nil {
 		return
@@ -78,6 +82,7 @@ func (m *Marshaler) step(events []lease.Event, now member.Now) {
 	m.changed = make(chan struct{})
 }
 
+// handle does what the member says. Called with g.mu held; it moves gates, queues records, and wakes goroutines.
 func (m *Marshaler) handle(o member.Output) {
 	for i := range o.Actions {
 		m.act(&o.Actions[i])
@@ -120,11 +125,13 @@ func (m *Marshaler) trust(until member.Now) {
 	}
 }
 
+// trusted tells whether a message may be handed out now, as far as time is concerned.
 func (m *Marshaler) trusted() bool {
 	t := time.Now()
 	return int64(t.Sub(m.c.clock.origin)) < m.trustMono.Load() && t.UnixNano() < m.trustWall.Load()
 }
 
+// act does one action. Called with g.mu held.
 func (m *Marshaler) act(a *member.Action) {
 	c := m.claims[a.Key]
 	switch a.Kind {
@@ -158,6 +165,7 @@ func (m *Marshaler) act(a *member.Action) {
 	}
 }
 
+// errReleased ends a claim that was given back as wanted: nothing of it is in flight, or it timed out.
 var errReleased = fmt.Errorf("%w: released", ErrClaimLost)
 
 func (m *Marshaler) lose(key lease.Key, c *claim, reason string) {
@@ -202,6 +210,7 @@ func (m *Marshaler) withMember(f func(member.Now) member.Output) {
 	}
 }
 
+// loop ticks the member, gathers positions and looks after drains, when one of them is due or somebody asks.
 func (m *Marshaler) loop(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -216,6 +225,7 @@ func (m *Marshaler) loop(ctx context.Context) {
 	}
 }
 
+// turn does what is due and gives the time of the next turn.
 func (m *Marshaler) turn() time.Duration {
 	m.g.mu.Lock()
 	consumers := slices.Clone(m.consumers)

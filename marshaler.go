@@ -132,12 +132,6 @@ func (m *Marshaler) rejoin() {
 	}
 }
 
-// commitInterval is the shortest that a consumer has. Called with g.mu held.
-// wanted is what the consumers want now. Called with g.mu held.
-// want tells the member that what the consumers want has changed. Called with g.mu held.
-// step takes what the newest records did. Called by the rationalizer with g.mu held.
-// handle does what the member says. Called with g.mu held; it moves gates, queues records, and wakes goroutines.
-// trusted tells whether a message may be handed out now, as far as time is concerned.
 // end is the end of this life: every claim that is left is lost. Called with g.mu held.
 func (m *Marshaler) end(reason string) {
 	if m.member == nil {
@@ -158,8 +152,6 @@ func (m *Marshaler) end(reason string) {
 // drop ends this life because the log is another one. Called with g.mu held.
 func (m *Marshaler) drop(reason string) { m.end(reason) }
 
-// act does one action. Called with g.mu held.
-// errReleased ends a claim that was given back as wanted: nothing of it is in flight, or it timed out.
 func (m *Marshaler) setTrouble(err error) { m.trouble.Store(&err) }
 
 // troubled is the newest error of writing to the coordination topic, nil once a write went through again.
@@ -170,8 +162,6 @@ func (m *Marshaler) troubled() error {
 	return nil
 }
 
-// loop ticks the member, gathers positions and looks after drains, when one of them is due or somebody asks.
-// turn does what is due and gives the time of the next turn.
 // ClientID is the name of this process across its restarts.
 func (m *Marshaler) ClientID() string { return m.clientID }
 

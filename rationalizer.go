@@ -51,10 +51,16 @@ type group struct {
 	reading    recordReader
 	events     []lease.Event
 	wrong      int64 // snapshots that differ from our world: a bug or a foreign writer
-	rechecking bool
+
+	recheckAfter time.Duration // Mono; who writes to the topic can ask for a second reading, so not too often
 
 	building chan struct{} // holds one token while somebody builds the log
 }
+
+const (
+	recheckEvery = 10 * time.Second
+	never        = time.Duration(1<<63 - 1)
+)
 
 // recordReader decodes messages one after another into one record.
 type recordReader struct {
@@ -229,8 +235,8 @@ func (g *group) apply(e *entry) {
 		g.wrong++
 		g.r.c.report.error(f, "marshal: a snapshot differs from the world as this process has it: a bug, or somebody else writes to the coordination topic")
 	case history.HashDiffers:
-		if !g.rechecking {
-			g.rechecking = true
+		if now := g.r.c.clock.now().Mono; now >= g.recheckAfter {
+			g.recheckAfter = never
 			g.r.c.report.warn(f, "marshal: a member has read another history of the group; reading it again")
 			g.r.c.wg.Go(func() { g.recheck(g.r.c.ctx) })
 		}

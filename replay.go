@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -33,7 +34,7 @@ func (g *group) ensure(ctx context.Context) error {
 		err := g.build(ctx)
 		switch {
 		case err == nil:
-		case ctx.Err() != nil:
+		case ctx.Err() != nil, errors.Is(err, ErrUpgradeNeeded):
 			return errors.Join(ctx.Err(), err)
 		default: // the log was cut under our hands, or a broker is away: from the beginning
 			g.r.c.report.lasting("replay "+g.name, logrus.Fields{"group": g.name}, "marshal: cannot read the group's history: "+err.Error())
@@ -62,16 +63,21 @@ func (g *group) build(ctx context.Context) error {
 	joint := g.collect()
 	var reading recordReader
 	var events []lease.Event
+	newer := false
 	t.seek(base.From)
 	err = t.through(ctx, joint, func(e *entry) {
 		g.r.saw(e.timestamp)
 		if string(e.key) == g.name && e.offset < joint {
 			reading.decode(e)
 			events, _ = log.Take(&reading.record, e.value, events[:0])
+			newer = newer || slices.ContainsFunc(events, func(e lease.Event) bool { return e.Kind == lease.Newer })
 		}
 	})
 	if err != nil {
 		return err
+	}
+	if newer { // what it did is not known: the world would not be that of the others
+		return ErrUpgradeNeeded
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -229,7 +235,7 @@ func (g *group) recheck(ctx context.Context) {
 	same, err := g.reread(ctx)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.rechecking = false
+	g.recheckAfter = g.r.c.clock.now().Mono + recheckEvery
 	f := logrus.Fields{"group": g.name}
 	switch {
 	case err != nil:
@@ -244,8 +250,7 @@ func (g *group) recheck(ctx context.Context) {
 func (g *group) reread(ctx context.Context) (same bool, err error) {
 	t := newTail(g.r.c, g.r.shard)
 	defer t.close()
-	end := g.r.position()
-	f, err := g.find(ctx, t, end)
+	f, err := g.find(ctx, t, g.r.position())
 	if err != nil {
 		return false, err
 	}
@@ -262,10 +267,12 @@ func (g *group) reread(ctx context.Context) (same bool, err error) {
 	g.mu.Unlock()
 	var reading recordReader
 	t.seek(base.From)
-	if err := t.through(ctx, end, func(e *entry) {
+	if err := t.through(ctx, g.r.position(), func(e *entry) {
 		if string(e.key) == g.name {
 			reading.decode(e)
+			g.mu.Lock()
 			check.Add(&reading.record, e.value)
+			g.mu.Unlock()
 		}
 	}); err != nil {
 		return false, err

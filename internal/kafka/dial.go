@@ -293,7 +293,7 @@ func hungUp(err error) bool {
 }
 
 // heard tells the dialer of the first bytes that come. Where none come, or none that can be the size of an answer, that
-// is the end: sarama would ask again in an older version, and wait as long again.
+// is the end: sarama would ask again in an older version, wait as long again, and take that for success.
 type heard struct {
 	net.Conn
 	d    *dialer
@@ -314,12 +314,12 @@ func (h *heard) Read(b []byte) (int, error) {
 	h.done = true
 	h.d.begins(b[:min(n, 4)])
 	if n > 0 && b[0] != 0 {
-		h.d.close()
 		n, err = 0, errNotKafka
-		h.d.fail(err)
 	}
-	if n == 0 {
+	if n == 0 && err != nil {
 		h.err = err
+		h.d.close()
+		h.d.fail(err)
 	}
 	h.d.ready()
 	return n, err

@@ -194,6 +194,8 @@ func TestKillClosesTheConnectionsOfOneClient(t *testing.T) {
 		for _, w := range []*wire{a1, a2, b} {
 			require.NoError(t, write(w))
 		}
+		_, err := c.Produce("t", 0, Text("x")) // and leaves a connection idle
+		require.NoError(t, err)
 		assert.Zero(t, c.Faults().Kill("a"))
 		assert.Equal(t, 1, c.Faults().Kill("a-1"))
 		assert.Error(t, write(a1))
@@ -202,7 +204,7 @@ func TestKillClosesTheConnectionsOfOneClient(t *testing.T) {
 		assert.Error(t, write(a2))
 		assert.NoError(t, write(b))
 		assert.Equal(t, 1, c.Faults().Kill("*"), "the helpers stay")
-		_, err := c.Produce("t", 0, Text("x"))
+		_, err = c.Produce("t", 0, Text("x"))
 		assert.NoError(t, err)
 	})
 }

@@ -35,10 +35,9 @@ type Config struct {
 	Group           string        // the group's name: who announces a snapshot follows from it
 	TTL, Heartbeat  time.Duration // the own settings; what counts is derived from the world (§1, §6). Default to 10 s, 2 s
 	CommitInterval  time.Duration // positions that moved go out within it. Defaults to 1 s
-	RestartGrace    time.Duration // display only: what a Leave with keep asks for is said by its caller
 	Seed            uint64        // of the jitter
 	LargestSeen     int64         // largest timestamp seen in the shard, Unix ms, for the token base
-	MaxReleaseBytes int           // a record larger than this is split. Defaults to 512 KiB
+	MaxReleaseBytes int           // a record of any kind larger than this is split. Defaults to 512 KiB
 }
 
 // Shared is what the members of one group in one process have in common. The caller holds the group's lock.

@@ -66,7 +66,7 @@ func (a *agent) join() {
 	now := p.nowClocks()
 	a.m = member.New(member.Config{
 		Instance: a.id, Client: a.plan.client, Host: p.name, Group: group, TTL: a.plan.ttl, Heartbeat: a.plan.heartbeat,
-		CommitInterval: s.commitEvery, RestartGrace: a.plan.grace, Seed: s.rng.Uint64(), LargestSeen: p.largestSeen(),
+		CommitInterval: s.commitEvery, Seed: s.rng.Uint64(), LargestSeen: p.largestSeen(),
 		MaxReleaseBytes: a.plan.maxBytes,
 	}, &member.Shared{Log: p.log, Planner: p.planner}, now)
 	s.tracef("%s joins as %s, client %s, ttl %s", a.name, s.names[a.id], a.plan.client, a.plan.ttl)

@@ -251,3 +251,19 @@ func TestParseRequestTakesAnyBytes(t *testing.T) {
 	assert.Equal(t, request{key: 1, corr: 7}, parseRequest([]byte{0, 1, 0, 0, 0, 0, 0, 7, 0xff, 0xff, 'a'}))
 	assert.Equal(t, request{key: 1, corr: 7, client: "a"}, parseRequest([]byte{0, 1, 0, 0, 0, 0, 0, 7, 0, 1, 'a', 9}))
 }
+
+func TestAFaultOfOneBrokerSparesTheOthersAndTheHelpers(t *testing.T) {
+	c := NewCluster(t, WithBrokers(2), WithTopic("t", 8))
+	c.Faults().Add(Fault{Nodes: []int32{1}, Do: Cut}) // of every client
+	for node, works := range []bool{true, false} {
+		w, err := c.connect(c.Addrs()[node], "w")
+		require.NoError(t, err)
+		_, err = w.ask(kmsg.NewPtrMetadataRequest())
+		assert.Equal(t, works, err == nil, "broker %d: %v", node, err)
+		w.conn.Close()
+	}
+	for p := range int32(8) {
+		_, err := c.Produce("t", p, Text("x"))
+		assert.NoError(t, err)
+	}
+}

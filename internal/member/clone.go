@@ -26,7 +26,7 @@ func (m *Member) Clone(s *Shared) *Member {
 	for _, q := range c.claims.run {
 		q.offsets = slices.Clone(q.offsets)
 	}
-	c.claims.covers = maps.Clone(m.claims.covers)
+	c.claims.subjects = maps.Clone(m.claims.subjects)
 	c.claims.pinned = maps.Clone(m.claims.pinned)
 	c.claims.kept = maps.Clone(m.claims.kept)
 	c.claims.reclaimed = maps.Clone(m.claims.reclaimed)

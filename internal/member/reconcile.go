@@ -41,7 +41,7 @@ type claims struct {
 	run map[lease.Key]*claim
 
 	want      Wanted
-	covers    map[cover]covered           // which interest wants a topic
+	subjects  map[subject]covered         // which interest wants a topic
 	pinned    map[lease.Key]bool          // of want
 	kept      map[lease.Key]bool          // of want: held, and KeptUntil is not past
 	first     time.Duration               // Mono of our first interests; Never: none yet
@@ -64,8 +64,8 @@ type claims struct {
 	linger    bool                 // not before the next Step or Tick: more may become ready at once
 }
 
-// cover is a topic as an interest wants it.
-type cover struct {
+// subject is a topic as an interest wants it.
+type subject struct {
 	topic string
 	whole bool
 }
@@ -78,7 +78,7 @@ type covered struct {
 
 func (c *claims) init() {
 	c.run = map[lease.Key]*claim{}
-	c.covers = map[cover]covered{}
+	c.subjects = map[subject]covered{}
 	c.pinned, c.kept = map[lease.Key]bool{}, map[lease.Key]bool{}
 	c.reclaimed = map[lease.Key]bool{}
 	c.since = map[lease.Key]time.Duration{}
@@ -94,7 +94,7 @@ func compareKeys(a, b lease.Key) int {
 // wants tells which of our interests covers a key. A partition that neither we nor anybody else sees is not wanted: the
 // topic was made again with fewer.
 func (m *Member) wants(k lease.Key) (interest int, ok bool) {
-	c, ok := m.claims.covers[cover{k.Topic, k.Partition == lease.WholeTopic}]
+	c, ok := m.claims.subjects[subject{k.Topic, k.Partition == lease.WholeTopic}]
 	return c.interest, ok && (k.Partition < c.partitions || k.Partition < m.world().Partitions(k.Topic))
 }
 
@@ -118,15 +118,15 @@ func (m *Member) Want(w Wanted, now Now) Output {
 	m.clocks(now)
 	c := &m.claims
 	c.want = Wanted{FastReclaim: w.FastReclaim, Pinned: slices.Clone(w.Pinned), Kept: slices.Clone(w.Kept), KeptUntil: w.KeptUntil}
-	clear(c.covers)
+	clear(c.subjects)
 	clear(c.pinned)
 	for i, interest := range w.Interests {
 		interest.Topics = slices.Clone(interest.Topics)
 		c.want.Interests = append(c.want.Interests, interest)
 		for _, t := range interest.Topics {
-			if k := (cover{t.Topic, interest.Whole}); t.Topic != "" {
-				if _, taken := c.covers[k]; !taken {
-					c.covers[k] = covered{i, t.Partitions}
+			if k := (subject{t.Topic, interest.Whole}); t.Topic != "" {
+				if _, taken := c.subjects[k]; !taken {
+					c.subjects[k] = covered{i, t.Partitions}
 				}
 			}
 		}

@@ -233,3 +233,18 @@ func TestWhatTheWorldWillNotTakeIsNotWrittenInALoop(t *testing.T) {
 	s.pass(time.Second)
 	assert.Equal(t, 1, p.runs())
 }
+
+func TestAFirstJoinThatIsTooLargeIsTriedAgainWhenSomethingElseIsWanted(t *testing.T) {
+	s := newScript(t)
+	p := s.process("p", Config{}, want(some(9)))
+	s.flights = nil // the broker refuses it
+	p.do(p.m.Rejected(1, p.clock(false)))
+	s.pass(time.Minute)
+	require.Len(t, p.written, 1)
+	require.True(t, p.has(JoinRefused))
+	p.want(want(some(1)))
+	require.Len(t, p.written, 2)
+	assert.EqualValues(t, 1, p.written[1].Seq, "only seq 1 makes an instance")
+	s.pass(time.Second)
+	assert.Equal(t, 1, p.runs())
+}

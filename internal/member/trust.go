@@ -80,7 +80,7 @@ func (m *Member) readBack(seq uint64, now Now) {
 	}
 	m.grow(now.Mono)
 	m.own.read, m.own.anyRead = now.Mono, true
-	m.rule(ruling{seq: seq})
+	m.conclude(ruling{seq: seq})
 }
 
 // ruling is what has come out about the records of ours up to one of them: it was read back, or it was refused for good.
@@ -112,8 +112,8 @@ func (r ruling) of(seq uint64) verdict {
 	return open
 }
 
-// rule tells every wish what became of its record.
-func (m *Member) rule(r ruling) {
+// conclude tells every wish what became of its record.
+func (m *Member) conclude(r ruling) {
 	m.ruleJoin(r)
 	m.ruleProgress(r)
 	m.ruleClaims(r)
@@ -246,7 +246,7 @@ func (m *Member) refuse(seq uint64) lease.Kind {
 	}
 	kind := m.own.sent[i].kind
 	m.own.sent = slices.Delete(m.own.sent, i, i+1)
-	m.rule(ruling{seq: seq, refused: true})
+	m.conclude(ruling{seq: seq, refused: true})
 	if kind != lease.KindHeartbeat {
 		m.take.pause = m.now + m.pace
 	}

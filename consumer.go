@@ -64,6 +64,9 @@ const (
 // It gives ErrAlreadyConsuming for a topic that another Consumer of this Marshaler has, ErrTerminated after Terminate, and
 // what Validate finds.
 func (m *Marshaler) NewConsumer(topics []string, options ConsumerOptions) (*Consumer, error) {
+	if m.Terminated() {
+		return nil, ErrTerminated
+	}
 	if err := errors.Join(m.checkTopics(topics), options.Validate()); err != nil {
 		return nil, err
 	}
@@ -117,9 +120,7 @@ func (m *Marshaler) checkTopics(topics []string) error {
 // enlist makes the consumer one of the Marshaler's.
 func (c *Consumer) enlist() error {
 	m := c.m
-	m.mu.Lock()
-	closing := m.closing
-	m.mu.Unlock()
+	closing := m.Terminated()
 	m.g.mu.Lock()
 	defer m.g.mu.Unlock()
 	if closing || m.leaving {

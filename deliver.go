@@ -139,8 +139,9 @@ func (b *fetchBroker) fine(p *partition, decoded, raw int) {
 }
 
 // lastBatch gives the offset behind the last complete batch of raw, and that batch's leader epoch; 0 where there is none.
-func lastBatch(raw []byte) (next int64, epoch int32) {
-	const header = 61 // base offset at 0, length at 8, leader epoch at 12, last offset delta at 23
+// plain tells whether a batch is not compressed: messages will point into raw.
+func lastBatch(raw []byte) (next int64, epoch int32, plain bool) {
+	const header = 61 // base offset at 0, length at 8, leader epoch at 12, attributes at 21, last offset delta at 23
 	be := binary.BigEndian
 	for len(raw) >= header {
 		n := int(int32(be.Uint32(raw[8:]))) + 12
@@ -148,9 +149,10 @@ func lastBatch(raw []byte) (next int64, epoch int32) {
 			break
 		}
 		next, epoch = int64(be.Uint64(raw))+int64(int32(be.Uint32(raw[23:])))+1, int32(be.Uint32(raw[12:]))
+		plain = plain || be.Uint16(raw[21:])&7 == 0
 		raw = raw[n:]
 	}
-	return next, epoch
+	return next, epoch, plain
 }
 
 // trouble reports a problem of a partition that may last: to the readers, and to the log.

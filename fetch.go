@@ -86,7 +86,8 @@ func (b *fetchBroker) serve(which int, conn *kafka.FetchConn, decoder *batch.Rea
 			return err
 		}
 		order := r.match(answer)
-		next, _ := b.pick(which, r.project(answer, order))
+		coming, plain := r.project(answer, order)
+		next, _ := b.pick(which, coming)
 		if next != nil {
 			err = conn.Send(next.parts, next.wait)
 		}
@@ -94,6 +95,9 @@ func (b *fetchBroker) serve(which int, conn *kafka.FetchConn, decoder *batch.Rea
 			if order[i] != nil {
 				b.deliver(decoder, order[i], &answer.Parts[i])
 			}
+		}
+		if !plain {
+			answer.Recycle()
 		}
 		b.release(which, r, next)
 		if err != nil {
@@ -125,19 +129,21 @@ func (r *request) match(answer *kafka.FetchAnswer) []*asked {
 	return order
 }
 
-// project tells where each partition will be when the answer is decoded, from the headers of its batches.
-func (r *request) project(answer *kafka.FetchAnswer, order []*asked) map[*partition]ahead {
-	m := make(map[*partition]ahead, len(order))
+// project tells where each partition will be when the answer is decoded, from the headers of its batches; and whether
+// messages will point into the answer.
+func (r *request) project(answer *kafka.FetchAnswer, order []*asked) (m map[*partition]ahead, plain bool) {
+	m = make(map[*partition]ahead, len(order))
 	for i, a := range order {
 		if part := &answer.Parts[i]; a != nil && part.Err == nil && !part.Diverging {
-			next, epoch := lastBatch(part.Records)
+			next, epoch, direct := lastBatch(part.Records)
+			plain = plain || direct
 			if next <= a.offset {
 				next, epoch = a.offset, -1
 			}
 			m[a.p] = ahead{raw: len(part.Records), next: next, epoch: epoch}
 		}
 	}
-	return m
+	return m, plain
 }
 
 // pick chooses what to ask for now on one of the two connections, and marks it as asked; nil: nothing now, and how long to

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"github.com/IBM/sarama"
 	"github.com/sirupsen/logrus"
@@ -226,8 +227,8 @@ func checkTopicName(name string) error {
 
 // checkName holds a client or group id against what a record can carry; any text will do.
 func checkName(what, name string) error {
-	if name == "" || len(name) > 1024 {
-		return fmt.Errorf("marshal: %s %.40q must have 1 to 1024 bytes", what, name)
+	if name == "" || len(name) > lease.MaxLabel || !utf8.ValidString(name) {
+		return fmt.Errorf("marshal: %s %.40q must have 1 to %d bytes of UTF-8", what, name, lease.MaxLabel)
 	}
 	return nil
 }

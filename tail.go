@@ -97,8 +97,9 @@ func (t *tail) open(ctx context.Context) error {
 		p = topic.Partitions[t.shard]
 	}
 	conn, err := t.c.client.OpenFetch(ctx, p.Leader, kafka.FetchSettings{MaxWait: shardWait, MinBytes: 1, MaxBytes: shardBytes})
-	if err != nil {
-		return err
+	if err != nil { // the leader may be another by now
+		_, again := t.c.client.Topics(ctx, t.c.set.topic)
+		return errors.Join(err, again)
 	}
 	t.conn = conn
 	t.detach = context.AfterFunc(ctx, func() { _ = conn.Close() })

@@ -1,0 +1,325 @@
+package marshal
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/kafka-marshal/marshal/testutil"
+)
+
+func TestBadArgumentsAreRefusedAndLeaveNothing(t *testing.T) {
+	b := newBench(t, "t")
+	_, err := Dial("x", nil)
+	require.Error(t, err)
+	_, err = Dial("x", b.Addrs(), WithLease(time.Millisecond, 0))
+	require.ErrorContains(t, err, "out of range")
+	_, err = Dial("x", b.Addrs(), WithLease(time.Second, time.Second))
+	require.ErrorContains(t, err, "heartbeat")
+	_, err = Dial("x", b.Addrs(), WithTopic("no/slash"))
+	require.Error(t, err)
+	for _, names := range [][2]string{{"", "g"}, {"c", ""}, {strings.Repeat("x", 2000), "g"}, {"c", string([]byte{0xff, 0xfe})}} {
+		_, err = NewMarshaler(names[0], names[1], b.Addrs(), WithLogger(testutil.Logger(t)))
+		require.Error(t, err, "%.20q", names)
+	}
+	m := b.marshaler("a")
+	for _, topics := range [][]string{nil, {}, {""}, {"t", "t"}, {MarshalTopic}, {"a/b"}, {strings.Repeat("x", 250)}} {
+		_, err = m.NewConsumer(topics, ConsumerOptions{})
+		require.Error(t, err, "%.40v", topics)
+	}
+	for _, o := range []ConsumerOptions{
+		{MaximumClaims: -1}, {Weight: -1}, {MaxInFlight: -1}, {MaxWait: -1}, {CommitInterval: time.Hour}, {RestartGrace: 2 * time.Hour},
+		{StartOffset: -5}, {OnOutOfRange: 9}, {MinBytes: 100, MaxBytes: 10}, {RetryBackoffMin: time.Second, RetryBackoffMax: time.Millisecond},
+	} {
+		_, err = m.NewConsumer([]string{"t"}, o)
+		require.Error(t, err, "%+v", o)
+	}
+	require.NoError(t, NewConsumerOptions().Validate())
+	require.Empty(t, m.State().Keys)
+}
+
+func TestNamesRoundTrip(t *testing.T) {
+	b := newBench(t, "t")
+	for _, name := range []string{"host/1", "team/app", "a:b", "a|b", "with\nnewline", "nul\x00", "emoji 🚀", strings.Repeat("é", 300), "/", "%2F"} {
+		m, err := NewMarshaler(name, "group "+name, b.Addrs(), WithLogger(testutil.Logger(t)))
+		require.NoError(t, err, "%q", name)
+		assert.Equal(t, name, m.State().Instances[0].Client)
+		m.Terminate()
+	}
+}
+
+func TestTwoConsumersOfOneTopicInOneMarshaler(t *testing.T) {
+	b := newBench(t, "t", "u")
+	m := b.marshaler("a")
+	c := b.consumer(m, ConsumerOptions{}, "t")
+	_, err := m.NewConsumer([]string{"u", "t"}, ConsumerOptions{})
+	require.ErrorIs(t, err, ErrAlreadyConsuming)
+	b.consumer(m, ConsumerOptions{}, "u")
+	require.True(t, c.Terminate(true))
+	b.consumer(m, ConsumerOptions{}, "t")
+	eventually(t, "all keys", func() bool { return holds(m) == 8 })
+}
+
+func TestUseAfterTerminate(t *testing.T) {
+	b := newBench(t, "t")
+	b.fill("t", 4, 0, 10)
+	c, err := Dial("a", b.Addrs(), WithLease(testTTL, 0), WithLogger(testutil.Logger(t)))
+	require.NoError(t, err)
+	m, err := c.NewMarshaler("a", testGroup)
+	require.NoError(t, err)
+	k, err := m.NewConsumer([]string{"t"}, ConsumerOptions{DrainTimeout: 50 * time.Millisecond})
+	require.NoError(t, err)
+	ctx := within(t, patience)
+	msg, err := k.FetchMessage(ctx)
+	require.NoError(t, err)
+
+	var wg sync.WaitGroup
+	for range 5 {
+		wg.Go(func() { k.Terminate(true) })
+		wg.Go(func() { m.Terminate() })
+		wg.Go(func() { c.Terminate() })
+		wg.Go(func() { _ = k.Commit(msg) })
+		wg.Go(func() { k.PrintState() })
+		wg.Go(func() { k.Lag() })
+	}
+	wg.Wait()
+	begin := time.Now()
+	assert.True(t, k.Terminated())
+	assert.True(t, m.Terminated())
+	assert.True(t, c.Terminated())
+	_, err = k.FetchMessage(ctx)
+	assert.ErrorIs(t, err, ErrTerminated)
+	_, err = k.ReadMessage(ctx)
+	assert.ErrorIs(t, err, ErrTerminated)
+	assert.ErrorIs(t, k.Flush(ctx), ErrTerminated)
+	assert.Error(t, msg.Commit())
+	assert.Error(t, k.CommitMessages(ctx, msg))
+	assert.Zero(t, k.Lag())
+	_, open := <-k.ConsumeChannel()
+	assert.False(t, open)
+	for range k.Messages(ctx) {
+		assert.Fail(t, "a message after the end")
+	}
+	for range k.Batches(ctx) {
+		assert.Fail(t, "a batch after the end")
+	}
+	_, err = m.NewConsumer([]string{"t"}, ConsumerOptions{})
+	assert.ErrorIs(t, err, ErrTerminated)
+	_, err = c.NewMarshaler("b", testGroup)
+	assert.ErrorIs(t, err, ErrTerminated)
+	m.PrintState()
+	assert.NoError(t, m.Close(ctx))
+	assert.NoError(t, c.Close(ctx))
+	assert.Less(t, time.Since(begin), time.Second)
+}
+
+func TestAMessageThatIsNotOursCannotBeCommitted(t *testing.T) {
+	var m Message
+	assert.ErrorIs(t, m.Commit(), ErrNotHandedOut)
+	assert.Zero(t, m.Token())
+	assert.NoError(t, m.Context().Err())
+}
+
+func TestTerminateWithoutReleaseKeepsTheKeysForTheNextRun(t *testing.T) {
+	b := newBench(t, "t")
+	b.fill("t", 4, 0, 100)
+	m1 := b.marshaler("a")
+	c1 := b.consumer(m1, ConsumerOptions{RestartGrace: time.Minute}, "t")
+	k1 := collect(t, c1)
+	eventually(t, "all messages", func() bool { return k1.count() == 400 })
+	m2 := b.marshaler("b")
+	b.consumer(m2, ConsumerOptions{MaximumClaims: 1}, "t")
+	eventually(t, "one at the other", func() bool { return holds(m2) == 1 })
+	require.True(t, c1.Terminate(false))
+	m1.Terminate()
+	eventually(t, "a parked member", func() bool {
+		for _, i := range m2.State().Instances {
+			if i.Parked && i.Client == "a" && i.Claims == 3 {
+				return true
+			}
+		}
+		return false
+	})
+
+	m3 := b.marshaler("a")
+	k3 := collect(t, b.consumer(m3, ConsumerOptions{}, "t"))
+	eventually(t, "its keys again", func() bool { return holds(m3) == 3 })
+	b.fill("t", 4, 100, 1)
+	eventually(t, "only what is new", func() bool { return k3.count() >= 3 })
+	assert.Equal(t, 3, k3.count())
+}
+
+func TestKeysThatNobodyComesBackForAreFreeAfterTheGrace(t *testing.T) {
+	b := newBench(t, "t")
+	m1 := b.marshaler("a")
+	c1 := b.consumer(m1, ConsumerOptions{RestartGrace: 500 * time.Millisecond}, "t")
+	eventually(t, "all", func() bool { return holds(m1) == 4 })
+	require.True(t, c1.Terminate(false))
+	m1.Terminate()
+	m2 := b.marshaler("b")
+	b.consumer(m2, ConsumerOptions{}, "t")
+	eventually(t, "all at the other", func() bool { return holds(m2) == 4 })
+}
+
+func TestFastReclaimAfterACrash(t *testing.T) {
+	b := newBench(t, "t")
+	b.fill("t", 4, 0, 10)
+	m1 := b.marshaler("a", WithLease(10*time.Second, 0))
+	b.consumer(m1, ConsumerOptions{}, "t")
+	eventually(t, "all", func() bool { return holds(m1) == 4 })
+	f := b.Faults().Add(testutil.Fault{Client: "a", Do: testutil.Cut})
+	m1.cancel() // as if the process were gone
+	f.Remove()
+	begin := time.Now()
+	m2 := b.marshaler("a", WithLease(10*time.Second, 0))
+	k2 := collect(t, b.consumer(m2, ConsumerOptions{FastReclaim: true}, "t"))
+	eventually(t, "its messages", func() bool { return k2.count() >= 40 })
+	assert.Less(t, time.Since(begin), 8*time.Second, "without waiting for the lease")
+}
+
+func TestTerminateIsBoundedWhenTheNetworkIsGone(t *testing.T) {
+	b := newBench(t, "t")
+	b.fill("t", 4, 0, 10)
+	m := b.marshaler("a")
+	c := b.consumer(m, ConsumerOptions{}, "t")
+	ch := c.ConsumeChannel()
+	<-ch
+	f := b.Faults().Add(testutil.Fault{Client: "a", Do: testutil.Drop})
+	defer f.Remove()
+	begin := time.Now()
+	assert.Error(t, m.Close(within(t, time.Second)))
+	assert.Less(t, time.Since(begin), 5*time.Second)
+	for range ch {
+		continue
+	}
+}
+
+func TestDialSaysWhatItTried(t *testing.T) {
+	dead, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	addr := dead.Addr().String()
+	require.NoError(t, dead.Close())
+	begin := time.Now()
+	_, err = DialContext(within(t, time.Second), "x", []string{addr})
+	require.ErrorContains(t, err, addr)
+	assert.Less(t, time.Since(begin), 3*time.Second)
+
+	b := newBench(t)
+	m, err := NewMarshaler("a", "g", append([]string{addr}, b.Addrs()...), WithLogger(testutil.Logger(t)))
+	require.NoError(t, err)
+	m.Terminate()
+}
+
+func TestNormalLifeLogsNoErrors(t *testing.T) {
+	b := newBench(t, "t")
+	var seen levels
+	log := logrus.New()
+	log.AddHook(&seen)
+	log.Out = testWriter{t}
+	b.fill("t", 4, 0, 10)
+	m1, err := NewMarshaler("a", testGroup, b.Addrs(), WithLease(testTTL, 0), WithLogger(log))
+	require.NoError(t, err)
+	k1 := collect(t, b.consumer(m1, ConsumerOptions{}, "t"))
+	eventually(t, "all", func() bool { return k1.count() == 40 })
+	m2, err := NewMarshaler("b", testGroup, b.Addrs(), WithLease(testTTL, 0), WithLogger(log))
+	require.NoError(t, err)
+	b.consumer(m2, ConsumerOptions{}, "t")
+	eventually(t, "two each", func() bool { return holds(m1) == 2 && holds(m2) == 2 })
+	m2.Terminate()
+	eventually(t, "all at one", func() bool { return holds(m1) == 4 })
+	m1.Terminate()
+	assert.Empty(t, seen.bad())
+}
+
+type testWriter struct{ t *testing.T }
+
+func (w testWriter) Write(p []byte) (int, error) {
+	w.t.Log(strings.TrimSpace(string(p)))
+	return len(p), nil
+}
+
+// levels remembers warnings and errors.
+type levels struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (l *levels) Levels() []logrus.Level { return []logrus.Level{logrus.WarnLevel, logrus.ErrorLevel} }
+
+func (l *levels) Fire(e *logrus.Entry) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, e.Message)
+	return nil
+}
+
+// bad leaves out what the embedded broker is warned of at every start: a single replica.
+func (l *levels) bad() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var bad []string
+	for _, line := range l.lines {
+		if !strings.Contains(line, "replication") {
+			bad = append(bad, line)
+		}
+	}
+	return bad
+}
+
+func TestEachStartAndStopLeavesNothing(t *testing.T) { // goleak in TestMain looks at what is left
+	b := newBench(t, "t")
+	b.fill("t", 4, 0, 10)
+	for range 5 {
+		m, err := NewMarshaler("a", testGroup, b.Addrs(), WithLease(testTTL, 0), WithLogger(testutil.Logger(t)))
+		require.NoError(t, err)
+		c := b.consumer(m, ConsumerOptions{}, "t")
+		_, err = c.FetchMessage(within(t, patience))
+		require.NoError(t, err)
+		m.Terminate()
+	}
+	for range 20 {
+		_, err := DialContext(within(t, 20*time.Millisecond), "x", []string{"127.0.0.1:1"})
+		require.Error(t, err)
+	}
+}
+
+func TestStateTellsWhatNobodyHoldsAndWhy(t *testing.T) {
+	b := newBench(t, "t")
+	m := b.marshaler("a")
+	b.consumer(m, ConsumerOptions{MaximumClaims: 1}, "t")
+	eventually(t, "one claim", func() bool { return holds(m) == 1 })
+	s := m.State()
+	require.Len(t, s.Keys, 4)
+	free := 0
+	for _, k := range s.Keys {
+		if k.Instance == "" {
+			free++
+			assert.Contains(t, k.Why, "maximum")
+		}
+	}
+	assert.Equal(t, 3, free)
+	assert.Contains(t, s.String(), "maximum")
+}
+
+func TestWaitingCallsEndWithTheirContext(t *testing.T) {
+	b := newBench(t, "t")
+	c := b.consumer(b.marshaler("a"), ConsumerOptions{}, "t")
+	_, err := c.FetchMessage(within(t, 20*time.Millisecond))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		_, err := c.FetchMessage(context.Background())
+		assert.True(t, errors.Is(err, ErrTerminated))
+	})
+	eventually(t, "a waiter", func() bool { c.mu.Lock(); defer c.mu.Unlock(); return c.waiters > 0 })
+	c.Terminate(true)
+	wg.Wait()
+}

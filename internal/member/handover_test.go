@@ -314,6 +314,28 @@ func TestADrainForASuccessorThatFallsSilentResumes(t *testing.T) {
 	assert.Equal(t, 2, p.runs())
 }
 
+func TestNothingIsHandedToOneThatIsPastItsTTL(t *testing.T) {
+	s := newScript(t)
+	p := s.process("p", Config{}, want(some(6)))
+	q := s.process("q", Config{}, want(some(6)))
+	r := s.process("r", Config{}, want(some(6)))
+	s.pass(5 * time.Second)
+	require.Equal(t, 2, p.runs())
+	q.crashed = true
+	for _, x := range []*proc{p, r} {
+		x.lose = func(r *lease.Record) bool { return r.Kind == lease.KindEvict }
+	}
+	s.pass(13 * time.Second)
+	require.Equal(t, lease.Alive, p.log.World().Instance(q.id).Status)
+	p.leave(false, 0)
+	s.until(time.Second, "left", func() bool { return p.left })
+	s.pass(reading)
+	for _, rec := range p.of(lease.KindRelease) {
+		assert.Equal(t, r.id, rec.Release.Successor)
+	}
+	assert.Equal(t, 4, r.runs())
+}
+
 func TestReleasesLargerThanTheLimitAreSplit(t *testing.T) {
 	s := newScript(t)
 	p := s.process("p", Config{MaxReleaseBytes: minBound}, want(some(200)))

@@ -5,6 +5,11 @@
 // call for, and it says in Output.Wake when the time alone will call for more. Each activity has a due function that
 // tells when it is to happen; settle acts on it and Wake is the smallest of them, so that the two cannot disagree.
 //
+// Whose part is where: trust.go our own records, what they prove, and deafness; heartbeat.go when and what to heartbeat;
+// join.go what the world knows of our wishes; suspect.go the others' silence and eviction; reconcile.go what is to become
+// of each key that we hold; claim.go free keys; handover.go drains and Releases; reclaim.go and park.go the last run of
+// our client id; leave.go the end; read.go the events, and where an instance ends so that its process joins as a new one.
+//
 // What became of a record of our own is known when it, or a later one, is read back (trust.go). So nothing is a
 // reply and nothing has a timeout: a wish stays in the state, beside the seq of the record that is to fulfil it, until
 // the world agrees.

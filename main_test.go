@@ -163,3 +163,22 @@ func (b *bench) grow(topic string, partitions int32) {
 	defer admin.Close()
 	require.NoError(b.t, admin.CreatePartitions(topic, partitions, nil, false))
 }
+
+// lockedBuffer takes a process's output.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  []byte
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.b = append(l.b, p...)
+	return len(p), nil
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return string(l.b)
+}

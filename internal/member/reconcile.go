@@ -41,7 +41,7 @@ type claims struct {
 	run map[lease.Key]*claim
 
 	want      Wanted
-	subjects  map[subject]covered         // which interest wants a topic
+	subjects  map[subject]int             // which interest wants a topic
 	pinned    map[lease.Key]bool          // of want
 	kept      map[lease.Key]bool          // of want: held, and KeptUntil is not past
 	first     time.Duration               // Mono of our first interests; Never: none yet
@@ -70,15 +70,9 @@ type subject struct {
 	whole bool
 }
 
-// covered is by which interest a topic is wanted, and how many partitions we see in it.
-type covered struct {
-	interest   int
-	partitions int32
-}
-
 func (c *claims) init() {
 	c.run = map[lease.Key]*claim{}
-	c.subjects = map[subject]covered{}
+	c.subjects = map[subject]int{}
 	c.pinned, c.kept = map[lease.Key]bool{}, map[lease.Key]bool{}
 	c.reclaimed = map[lease.Key]bool{}
 	c.since = map[lease.Key]time.Duration{}
@@ -91,11 +85,11 @@ func compareKeys(a, b lease.Key) int {
 	return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 }
 
-// wants tells which of our interests covers a key. A partition that neither we nor anybody else sees is not wanted: the
-// topic was made again with fewer.
+// wants tells which of our interests covers a key. A partition that nobody sees is not wanted: the topic was made again
+// with fewer.
 func (m *Member) wants(k lease.Key) (interest int, ok bool) {
-	c, ok := m.claims.subjects[subject{k.Topic, k.Partition == lease.WholeTopic}]
-	return c.interest, ok && (k.Partition < c.partitions || k.Partition < m.world().Partitions(k.Topic))
+	i, ok := m.claims.subjects[subject{k.Topic, k.Partition == lease.WholeTopic}]
+	return i, ok && k.Partition < m.world().Partitions(k.Topic)
 }
 
 // covering finds the claim that a partition belongs to: its own or its topic's.
@@ -126,7 +120,7 @@ func (m *Member) Want(w Wanted, now Now) Output {
 		for _, t := range interest.Topics {
 			if k := (subject{t.Topic, interest.Whole}); t.Topic != "" {
 				if _, taken := c.subjects[k]; !taken {
-					c.subjects[k] = covered{i, t.Partitions}
+					c.subjects[k] = i
 				}
 			}
 		}
@@ -311,11 +305,9 @@ func (m *Member) fate(k lease.Key) verb {
 	mv, moving := c.moves[k]
 	switch {
 	case c.over[k]:
-		to := m.heir(k, false)
-		if held != nil && !held.idle && !held.unread || m.fit(to) {
+		if held != nil && !held.idle && !held.unread || !m.heir(k, false).IsZero() {
 			return hand
 		}
-		c.waiting = c.waiting || !to.IsZero()
 		if c.reclaimed[k] {
 			return keep
 		}

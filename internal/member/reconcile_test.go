@@ -55,6 +55,22 @@ func TestHeldAndWantedButNotRunningStarts(t *testing.T) {
 	assert.Equal(t, 2, p.runs())
 }
 
+func TestAPartitionThatNobodySeesAnyMoreIsLetGo(t *testing.T) {
+	s := newScript(t)
+	p := s.process("p", Config{}, want(some(2)))
+	q := s.process("q", Config{}, want(some(6)))
+	s.pass(5 * time.Second)
+	require.Equal(t, 3, p.runs(), "what one sees all believe")
+	q.want(want(some(2)))
+	s.pass(5 * time.Second)
+	assert.Equal(t, 1, p.runs())
+	assert.Equal(t, 1, q.runs())
+	assert.Zero(t, p.log.World().Partitions("t")-2)
+	for k := range p.log.World().Leases() {
+		assert.Less(t, k.Partition, int32(2))
+	}
+}
+
 func TestTerminateFalseOfAConsumerTurnsItsKeysIntoPinnedOnesUnreadForRestartGrace(t *testing.T) {
 	s := newScript(t)
 	p, q := pair(s)

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -39,9 +40,14 @@ func TestReadmeProgramRuns(t *testing.T) {
 	cmd.Stdout, cmd.Stderr = &output, &output
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
+		_ = cmd.Process.Kill() // it has ended, if all is well
 		_ = cmd.Wait()
 	})
 	eventually(t, "the message in the worker's output", func() bool { return strings.Contains(output.String(), "hello from the readme") })
 	assert.Contains(t, output.String(), "orders/1@0 token ")
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, cmd.Wait(), "it ends by itself: %s", &output)
+	offset, _, err := b.Committed("billing", "orders", 1)
+	require.NoError(t, err)
+	assert.Equal(t, int64(1), offset)
 }

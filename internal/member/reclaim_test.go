@@ -229,3 +229,25 @@ func TestAParkedNamesakeNeedsNoProbe(t *testing.T) {
 	assert.Equal(t, 2, p.runs())
 	assert.Empty(t, p.of(lease.KindEvict))
 }
+
+func TestWhatWeBeginToWantIsNotHandedOnBecauseTheWorldDoesNotKnowYet(t *testing.T) {
+	s := newScript(t)
+	old := s.process("old", Config{Client: "c"}, want(some(4)))
+	s.pass(3 * time.Second)
+	q := s.process("q", Config{}, want(some(4)))
+	q.lose = func(r *lease.Record) bool { return r.Kind == lease.KindEvict }
+	s.until(5*time.Second, "balance", func() bool { return q.runs() == 2 })
+	old.crashed = true
+	p := s.process("new", Config{Client: "c"}, Wanted{FastReclaim: true})
+	s.until(3*time.Second, "takeover", func() bool { return p.runs() == 2 })
+	s.pass(3 * time.Second)
+	require.Equal(t, 2, p.runs(), "the plan would give them to the other")
+	keys := p.m.Running()
+	p.want(fast(some(4)))
+	for _, k := range keys {
+		assert.True(t, p.hands(k))
+	}
+	s.pass(10 * time.Second)
+	assert.Empty(t, p.of(lease.KindRelease))
+	assert.Equal(t, keys, p.m.Running())
+}

@@ -90,7 +90,10 @@ func TestBalanceWaitsUntilMembershipHasBeenStill(t *testing.T) {
 	joined := s.now + writing + reading
 	s.pass(400 * ms)
 	require.GreaterOrEqual(t, p.log.World().Instance(q.id).Seq, uint64(3))
-	_ = s.process("r", Config{}, want()) // moves membership, wants nothing
+	r := s.process("r", Config{}, want()) // moves membership, wants nothing
+	s.pass(400 * ms)
+	require.Empty(t, p.of(lease.KindRelease))
+	r.want(Wanted{Pinned: []lease.Key{part(9)}}) // a later Join is a Join
 	joined = s.now + writing + reading
 	s.until(5*time.Second, "a drain", func() bool { return len(p.actions) > 2 })
 	assert.Equal(t, joined+500*ms, p.when(lease.KindRelease)[0], "a quarter of the interval")

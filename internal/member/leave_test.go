@@ -90,6 +90,7 @@ func TestALeaveWithKeepParksTheKeysWithTheirPositionsAndHandsNothingOver(t *test
 	s.until(time.Second, "left", func() bool { return p.left })
 	s.pass(15 * time.Second)
 	assert.Equal(t, 2, q.runs())
+	assert.Empty(t, q.of(lease.KindClaim), "they are for the next run of its client id alone")
 	l, ok := q.lease(k)
 	assert.True(t, ok)
 	assert.Equal(t, p.id, l.Instance)

@@ -188,6 +188,28 @@ func TestKeysThatNoConsumerWantsYetAreKeptUnreadUntilFiveSecondsAfterItsFirstInt
 	assert.Equal(t, 2, p.runs())
 }
 
+func TestParkedKeysThatNoConsumerWantsAreKeptUnreadForAsLong(t *testing.T) {
+	s := newScript(t)
+	u := lease.Interest{Topics: []lease.TopicInterest{{Topic: "u", Partitions: 2}}}
+	old := s.process("old", Config{Client: "c"}, want(some(2), u))
+	s.pass(3 * time.Second)
+	old.leave(true, time.Minute)
+	s.until(time.Second, "parked", func() bool { return old.left })
+	p := s.process("new", Config{Client: "c"}, want(some(2)))
+	given := s.now
+	s.pass(20 * ms)
+	require.Equal(t, 4, p.runs())
+	k := lease.Key{Topic: "u", Partition: 0}
+	assert.True(t, p.keys[k].Unread)
+	s.pass(2 * time.Second)
+	p.want(want(some(2), u))
+	assert.True(t, p.hands(k), "a second consumer has come")
+	p.want(want(some(2)))
+	s.pass(100 * ms)
+	assert.False(t, p.holds(k), "what was wanted once is not kept")
+	assert.Less(t, s.now, given+5*time.Second)
+}
+
 func TestReclaimedKeysOverTheMaximumAreKeptUntilAnEligibleSuccessorExists(t *testing.T) {
 	s := newScript(t)
 	i := some(4)

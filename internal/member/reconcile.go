@@ -41,7 +41,7 @@ type claims struct {
 	run map[lease.Key]*claim
 
 	want      Wanted
-	subjects  map[subject]int             // which interest wants a topic
+	subjects  map[subject]covered         // which interest wants a topic
 	pinned    map[lease.Key]bool          // of want
 	kept      map[lease.Key]bool          // of want: held, and KeptUntil is not past
 	first     time.Duration               // Mono of our first interests; Never: none yet
@@ -70,9 +70,15 @@ type subject struct {
 	whole bool
 }
 
+// covered is by which interest a topic is wanted, and how many partitions we see in it.
+type covered struct {
+	interest   int
+	partitions int32
+}
+
 func (c *claims) init() {
 	c.run = map[lease.Key]*claim{}
-	c.subjects = map[subject]int{}
+	c.subjects = map[subject]covered{}
 	c.pinned, c.kept = map[lease.Key]bool{}, map[lease.Key]bool{}
 	c.reclaimed = map[lease.Key]bool{}
 	c.since = map[lease.Key]time.Duration{}
@@ -85,11 +91,11 @@ func compareKeys(a, b lease.Key) int {
 	return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 }
 
-// wants tells which of our interests covers a key. A partition that nobody sees is not wanted: the topic was made again
-// with fewer.
+// wants tells which of our interests covers a key. A partition that neither we nor anybody else sees is not wanted: the
+// topic was made again with fewer.
 func (m *Member) wants(k lease.Key) (interest int, ok bool) {
-	i, ok := m.claims.subjects[subject{k.Topic, k.Partition == lease.WholeTopic}]
-	return i, ok && k.Partition < m.world().Partitions(k.Topic)
+	c, ok := m.claims.subjects[subject{k.Topic, k.Partition == lease.WholeTopic}]
+	return c.interest, ok && (k.Partition < c.partitions || k.Partition < m.world().Partitions(k.Topic))
 }
 
 // covering finds the claim that a partition belongs to: its own or its topic's.
@@ -120,7 +126,7 @@ func (m *Member) Want(w Wanted, now Now) Output {
 		for _, t := range interest.Topics {
 			if k := (subject{t.Topic, interest.Whole}); t.Topic != "" {
 				if _, taken := c.subjects[k]; !taken {
-					c.subjects[k] = i
+					c.subjects[k] = covered{i, t.Partitions}
 				}
 			}
 		}
@@ -380,6 +386,9 @@ func (m *Member) start(k lease.Key, epoch int64, unread bool) {
 		m.undrain(k, c)
 	}
 	m.claims.run[k] = &claim{epoch: epoch, phase: running, unread: unread}
+	if !unread {
+		delete(m.claims.reclaimed, k) // a consumer has come for it
+	}
 	m.act(Action{Kind: Start, Key: k, Epoch: epoch, Unread: unread})
 }
 

@@ -27,11 +27,12 @@ type rationalizer struct {
 	shard  int32
 	reopen atomic.Bool // a member is deaf: open the reading side anew
 
-	mu     sync.Mutex
-	groups map[string]*group
-	next   int64         // the next offset to be applied; -1: not known yet
-	known  chan struct{} // closed when next is known
-	newest int64         // largest timestamp seen, Unix ms
+	mu      sync.Mutex
+	groups  map[string]*group
+	topicID lease.TopicID // of the log that is followed; zero: to be asked for
+	next    int64         // the next offset to be applied; -1: not known yet
+	known   chan struct{} // closed when next is known
+	newest  int64         // largest timestamp seen, Unix ms
 }
 
 // group is what this process knows of one group: its world, and its members that live here.
@@ -74,7 +75,7 @@ func (r *recordReader) decode(e *entry) {
 }
 
 func newRationalizer(c *KafkaCluster, shard int32) *rationalizer {
-	return &rationalizer{c: c, shard: shard, groups: map[string]*group{}, next: -1, known: make(chan struct{})}
+	return &rationalizer{c: c, shard: shard, groups: map[string]*group{}, topicID: c.topicID, next: -1, known: make(chan struct{})}
 }
 
 func (r *rationalizer) fields() logrus.Fields {
@@ -92,6 +93,7 @@ func (r *rationalizer) run(ctx context.Context) {
 			return
 		case errors.Is(err, errOtherLog):
 			r.restart(err)
+			pause(ctx, retryPause())
 		case err != nil:
 			r.c.report.lasting(fmt.Sprint("shard", r.shard), r.fields(), "marshal: cannot read the coordination topic: "+err.Error())
 			pause(ctx, retryPause())
@@ -115,6 +117,9 @@ func pause(ctx context.Context, d time.Duration) {
 // follow polls until something is wrong.
 func (r *rationalizer) follow(ctx context.Context, t *tail) error {
 	if r.position() < 0 {
+		if err := r.identify(ctx, t); err != nil {
+			return err
+		}
 		_, end, err := t.bounds(ctx)
 		if err != nil {
 			return err
@@ -135,6 +140,40 @@ func (r *rationalizer) follow(ctx context.Context, t *tail) error {
 		}
 		wait = shardWait
 	}
+}
+
+// identify asks which log there is under the topic's name, after the one that was followed turned out to be another.
+func (r *rationalizer) identify(ctx context.Context, t *tail) error {
+	if r.log() != (lease.TopicID{}) {
+		return nil
+	}
+	topics, err := r.c.client.Topics(ctx, r.c.set.topic)
+	if err != nil {
+		return err
+	}
+	topic := topics[r.c.set.topic]
+	if topic.Err != nil {
+		return topic.Err
+	}
+	t.topicID = topic.ID
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.topicID = topic.ID
+	return nil
+}
+
+// tail reads the log that is followed a second time.
+func (r *rationalizer) tail() *tail {
+	t := newTail(r.c, r.shard)
+	t.topicID = r.log()
+	return t
+}
+
+// log is the id of the log that is followed.
+func (r *rationalizer) log() lease.TopicID {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.topicID
 }
 
 // reached waits until the position is known.
@@ -284,6 +323,7 @@ func (r *rationalizer) appendSnapshot(group string, records []lease.Record) {
 // restart drops every group of the shard: the log is another one. Reading goes on at the new log's end.
 func (r *rationalizer) restart(cause error) {
 	r.mu.Lock()
+	r.topicID = lease.TopicID{}
 	if r.next >= 0 {
 		r.next, r.known = -1, make(chan struct{})
 	}

@@ -47,8 +47,11 @@ func (g *group) build(ctx context.Context) error {
 	if err := g.r.reached(ctx); err != nil {
 		return err
 	}
-	t := newTail(g.r.c, g.r.shard)
+	t := g.r.tail()
 	defer t.close()
+	if t.topicID == (lease.TopicID{}) {
+		return fmt.Errorf("%w: it is asked for anew", errOtherLog)
+	}
 	found, err := g.find(ctx, t, g.collect())
 	if err != nil {
 		return err
@@ -135,7 +138,7 @@ func (g *group) find(ctx context.Context, t *tail, end int64) (found, error) {
 
 // scan reads what lies between two offsets.
 func (g *group) scan(ctx context.Context, t *tail, from, end int64) (found, error) {
-	f := found{scan: history.NewScan(g.r.c.topicID, from)}
+	f := found{scan: history.NewScan(t.topicID, from)}
 	var reading recordReader
 	t.seek(from)
 	err := t.through(ctx, end, func(e *entry) {
@@ -156,7 +159,7 @@ func (g *group) await(ctx context.Context, t *tail, f found) (history.Base, erro
 	_, _ = rand.Read(nonce[:]) // never fails
 	p := c.client.NewProducer(c.set.topic, g.r.shard)
 	defer p.Close()
-	b := history.NewBeginner(c.topicID, f.scan, t.next-1, f.seen, binary.BigEndian.Uint64(nonce[:]), c.clock.now().Mono)
+	b := history.NewBeginner(t.topicID, f.scan, t.next-1, f.seen, binary.BigEndian.Uint64(nonce[:]), c.clock.now().Mono)
 	if err := g.oldest(ctx, b); err != nil {
 		return history.Base{}, err
 	}
@@ -185,7 +188,7 @@ func (g *group) await(ctx context.Context, t *tail, f found) (history.Base, erro
 
 // oldest tells the beginner how old the shard's oldest record is.
 func (g *group) oldest(ctx context.Context, b *history.Beginner) error {
-	t := newTail(g.r.c, g.r.shard)
+	t := g.r.tail()
 	defer t.close()
 	start, end, err := t.bounds(ctx)
 	if err != nil || start >= end {
@@ -248,7 +251,7 @@ func (g *group) recheck(ctx context.Context) {
 }
 
 func (g *group) reread(ctx context.Context) (same bool, err error) {
-	t := newTail(g.r.c, g.r.shard)
+	t := g.r.tail()
 	defer t.close()
 	f, err := g.find(ctx, t, g.r.position())
 	if err != nil {

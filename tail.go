@@ -11,6 +11,7 @@ import (
 
 	"github.com/kafka-marshal/marshal/internal/batch"
 	"github.com/kafka-marshal/marshal/internal/kafka"
+	"github.com/kafka-marshal/marshal/internal/lease"
 )
 
 const (
@@ -26,6 +27,7 @@ var errOtherLog = errors.New("the log changed")
 type tail struct {
 	c         *KafkaCluster
 	shard     int32
+	topicID   lease.TopicID // of the log that is read: one recreated under the name is another
 	conn      *kafka.FetchConn
 	detach    func() bool
 	batches   batch.Reader
@@ -44,7 +46,9 @@ type entry struct {
 	brokerTime        bool // timestamp is the broker's append time
 }
 
-func newTail(c *KafkaCluster, shard int32) *tail { return &tail{c: c, shard: shard, epoch: -1} }
+func newTail(c *KafkaCluster, shard int32) *tail {
+	return &tail{c: c, shard: shard, topicID: c.topicID, epoch: -1}
+}
 
 // seek continues at offset, forgetting what was read.
 func (t *tail) seek(offset int64) {
@@ -89,7 +93,7 @@ func (t *tail) open(ctx context.Context) error {
 		switch {
 		case topic.Err != nil:
 			return topic.Err
-		case topic.ID != t.c.topicID:
+		case topic.ID != t.topicID:
 			return fmt.Errorf("%w: topic %s was recreated", errOtherLog, t.c.set.topic)
 		case int(t.shard) >= len(topic.Partitions) || topic.Partitions[t.shard].Leader < 0:
 			return fmt.Errorf("%s/%d has no leader", t.c.set.topic, t.shard)
@@ -127,7 +131,7 @@ func (t *tail) pollOnce(ctx context.Context, wait time.Duration, each func(*entr
 	}
 	leader, _ := t.c.client.Leader(t.c.set.topic, t.shard)
 	part := kafka.FetchPart{
-		Topic: t.c.set.topic, TopicID: t.c.topicID, Partition: t.shard, Offset: t.next,
+		Topic: t.c.set.topic, TopicID: t.topicID, Partition: t.shard, Offset: t.next,
 		LeaderEpoch: leader.LeaderEpoch, LastEpoch: t.epoch, MaxBytes: shardBytes,
 	}
 	if err := t.conn.Send([]kafka.FetchPart{part}, wait); err != nil {
@@ -199,7 +203,7 @@ func (t *tail) lost(ctx context.Context, cause error) error {
 		return errors.Join(cause, err)
 	}
 	topic := topics[t.c.set.topic]
-	if topic.Err == nil && topic.ID != t.c.topicID || errors.Is(topic.Err, kafka.ErrUnknownTopic) {
+	if topic.Err == nil && topic.ID != t.topicID || errors.Is(topic.Err, kafka.ErrUnknownTopic) {
 		return fmt.Errorf("%w: topic %s was deleted or recreated", errOtherLog, t.c.set.topic)
 	}
 	if !errors.Is(cause, kafka.ErrOutOfRange) {

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/kafka-marshal/marshal/internal/kafka"
+	"github.com/kafka-marshal/marshal/internal/lease"
 	"github.com/kafka-marshal/marshal/testutil"
 )
 
@@ -113,14 +114,25 @@ func TestAnOffsetThatWasSetFromOutsideIsTakenByASeek(t *testing.T) {
 	assert.Contains(t, metadata, "client=b")
 }
 
-// §7: the claims of a process whose coordination topic is another one end, and a process that starts then is not held up by
-// what was before.
+// §7: the claims of a process whose coordination topic is another one end, and a process that starts then goes on at
+// Kafka's offsets.
 func TestARecreatedCoordinationTopicEndsEveryClaim(t *testing.T) {
-	b := newBench(t, "t")
-	b.fill("t", 4, 0, 10)
+	b := newBench(t)
+	require.NoError(t, b.CreateTopic("t", 1, nil))
+	b.fill("t", 1, 0, 10)
 	ctx := within(t, patience)
-	held, err := b.consumer(b.marshaler("a"), ConsumerOptions{}, "t").FetchMessage(ctx)
+	c := b.consumer(b.marshaler("a"), ConsumerOptions{CommitInterval: 20 * time.Millisecond}, "t")
+	for range 3 {
+		msg, err := c.FetchMessage(ctx)
+		require.NoError(t, err)
+		require.NoError(t, msg.Commit())
+	}
+	held, err := c.FetchMessage(ctx)
 	require.NoError(t, err)
+	eventually(t, "the offset in Kafka", func() bool {
+		offset, _, err := b.Committed(testGroup, "t", 0)
+		return err == nil && offset == 3
+	})
 	require.NoError(t, b.RecreateTopic(MarshalTopic, 32, nil))
 	select {
 	case <-held.Context().Done():
@@ -130,6 +142,7 @@ func TestARecreatedCoordinationTopicEndsEveryClaim(t *testing.T) {
 	require.ErrorIs(t, held.Commit(), ErrClaimLost)
 	again, err := b.consumer(b.marshaler("b"), ConsumerOptions{}, "t").FetchMessage(ctx)
 	require.NoError(t, err)
+	assert.EqualValues(t, 3, again.Offset, "at Kafka's offset, for there is no progress")
 	assert.Greater(t, again.Token(), held.Token(), "tokens grow over topics")
 }
 
@@ -160,6 +173,63 @@ func TestWhoDropsItsWorldWaitsTheLargestTTLAndStartsAsANewcomer(t *testing.T) {
 	defer m.g.mu.Unlock()
 	assert.NotEqual(t, was, m.instance)
 	assert.Greater(t, m.g.log.World().Instance(m.instance).FirstJoin, before)
+}
+
+// §7: a diverging epoch, another topic id, and a position before the log's start are another log; a position behind its end is
+// none, since the broker that answers may lag.
+func TestWhatMeansThatTheLogIsAnother(t *testing.T) {
+	b := newBench(t)
+	ctx := within(t, patience)
+	m := b.marshaler("a")
+	shard := shardOf(testGroup)
+	take := func(at int64, p kafka.FetchedPart) error {
+		tl := newTail(m.c, shard)
+		tl.next, tl.epoch = at, 0
+		return tl.take(ctx, &p, func(*entry) { assert.Fail(t, "nothing is there") })
+	}
+	assert.ErrorIs(t, take(5, kafka.FetchedPart{Diverging: true}), errOtherLog)
+
+	outOfRange := kafka.FetchedPart{Err: kafka.ErrOutOfRange}
+	_, end, err := b.Offsets(MarshalTopic, shard)
+	require.NoError(t, err)
+	err = take(end+1000, outOfRange)
+	require.Error(t, err)
+	assert.NotErrorIs(t, err, errOtherLog, "end offsets are never compared")
+	assert.NotErrorIs(t, take(0, outOfRange), errOtherLog, "the log's start")
+	require.NoError(t, b.DeleteRecords(MarshalTopic, shard, 1))
+	assert.ErrorIs(t, take(0, outOfRange), errOtherLog, "fell off its start")
+	assert.NotErrorIs(t, take(1, outOfRange), errOtherLog)
+
+	require.NoError(t, take(5, kafka.FetchedPart{HighWatermark: 3}), "an answer that is behind")
+	require.NoError(t, b.RecreateTopic(MarshalTopic, 32, nil))
+	for _, why := range []error{kafka.ErrUnknownTopicID, kafka.ErrUnknownTopic, kafka.ErrOutOfRange} {
+		assert.ErrorIs(t, take(1, kafka.FetchedPart{Err: why}), errOtherLog, "%v", why)
+	}
+}
+
+// §3: to a newcomer a history in which a joined author wrote a newer version has no base: it is told to upgrade.
+func TestANewcomerThatMeetsANewerVersionIsToldToUpgrade(t *testing.T) {
+	joins := lease.Record{Kind: lease.KindJoin, Instance: lease.InstanceID{9}, Seq: 1, Version: 2, Join: lease.Join{Client: "new", TTL: time.Second, MaxVersion: 3}}
+	newer := lease.Record{Kind: lease.KindHeartbeat, Instance: lease.InstanceID{9}, Seq: 2, Version: 3}
+	for _, joined := range []bool{true, false} {
+		b := newBench(t)
+		require.NoError(t, b.CreateTopic(MarshalTopic, 32, nil))
+		records := []lease.Record{joins, newer}
+		if !joined {
+			records = records[1:]
+		}
+		for i := range records {
+			_, err := b.Produce(MarshalTopic, shardOf(testGroup), testutil.Message{Key: []byte(testGroup), Value: appendRecord(nil, &records[i])})
+			require.NoError(t, err)
+		}
+		m, err := NewMarshaler("a", testGroup, b.Addrs(), WithLease(testTTL, 0), WithLogger(testutil.Logger(t)))
+		if joined {
+			require.ErrorIs(t, err, ErrUpgradeNeeded)
+			continue
+		}
+		require.NoError(t, err, "of a stranger it is foreign")
+		m.Terminate()
+	}
 }
 
 // §7: what the batch that holds the position brings along is not another log; a first batch wholly below the position is.

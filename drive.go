@@ -183,8 +183,11 @@ func (m *Marshaler) notice(n member.Notice) {
 	case member.ClientInUse:
 		m.c.report.warn(f, "marshal: another living process uses this client id ("+n.Other.String()+"); each should have its own")
 	case member.UpgradeNeeded:
+		m.outdated = true
 		m.setTrouble(ErrUpgradeNeeded)
 		m.c.report.error(f, ErrUpgradeNeeded.Error())
+	case member.JoinRefused:
+		m.c.report.error(f, "marshal: what this process wants is too much for one record, or for the group's world: use fewer topics in one Marshaler")
 	case member.Deaf:
 		m.c.report.warn(f, "marshal: what this process wrote is not read back; reading the coordination topic anew")
 	case member.Rejoining:

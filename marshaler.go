@@ -56,6 +56,7 @@ type Marshaler struct {
 	left      chan struct{} // closed when the member has left
 	hasLeft   bool
 	leaving   bool
+	outdated  bool          // the group uses a version that this process cannot read: no life any more
 	changed   chan struct{} // closed and made anew when something of ours was read back
 	flush     bool          // somebody waits for a heartbeat
 	flushed   time.Duration // when the last such heartbeat was made; 0: it was read back
@@ -112,7 +113,7 @@ func (m *Marshaler) begin(ctx context.Context, r *rationalizer) error {
 
 // rejoin begins a new life: a new instance with the same client id. Called with g.mu held.
 func (m *Marshaler) rejoin() {
-	if m.member != nil || m.leaving || !m.g.live {
+	if m.member != nil || m.leaving || m.outdated || !m.g.live {
 		return
 	}
 	var id lease.InstanceID
@@ -218,18 +219,20 @@ func (m *Marshaler) Close(ctx context.Context) error {
 	return err
 }
 
-// leave terminates the consumers and then writes the Leave.
+// leave terminates the consumers and then writes the Leave. Shortly before ctx ends it is written with what is known.
 func (m *Marshaler) leave(ctx context.Context) error {
 	if m.g == nil {
 		return nil
 	}
+	patient, cancel := withoutTheEnd(ctx)
+	defer cancel()
 	m.g.mu.Lock()
 	consumers := slices.Clone(m.consumers)
 	m.g.mu.Unlock()
 	errs := make([]error, len(consumers))
 	var wg sync.WaitGroup
 	for i, c := range consumers {
-		wg.Go(func() { errs[i] = c.Close(ctx) })
+		wg.Go(func() { errs[i] = c.Close(patient) })
 	}
 	wg.Wait()
 	m.g.mu.Lock()
@@ -249,8 +252,23 @@ func (m *Marshaler) leave(ctx context.Context) error {
 	m.g.mu.Unlock()
 	select {
 	case <-m.left:
+		return errors.Join(errs...)
+	case <-patient.Done():
+		m.withMember(func(now member.Now) member.Output { return m.member.Abandon(now) })
+	}
+	select {
+	case <-m.left:
 	case <-ctx.Done():
 		errs = append(errs, fmt.Errorf("marshal: leaving group %s was not confirmed: %w", m.groupID, errors.Join(ctx.Err(), m.troubled())))
 	}
 	return errors.Join(errs...)
+}
+
+// withoutTheEnd ends a tenth before ctx does, at most a second: there is time left for a last record then.
+func withoutTheEnd(ctx context.Context) (context.Context, context.CancelFunc) {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, end.Add(-min(time.Until(end)/10, time.Second)))
 }

@@ -61,7 +61,7 @@ func (c *claim) drain() {
 	c.open.Store(false)
 	c.draining.Store(true)
 	c.deadline = c.m.c.clock.now().Mono
-	if c.consumer != nil {
+	if c.consumer != nil && c.consumer.phase != over {
 		c.deadline += c.consumer.options.DrainTimeout
 		c.consumer.refetch()
 	}
@@ -90,6 +90,16 @@ func (c *claim) end(err error) {
 	if c.consumer != nil {
 		c.consumer.ended(c)
 	}
+}
+
+// abandon gives a claim back as it is: its consumer is over. Called with the group's lock held.
+func (c *claim) abandon() {
+	c.open.Store(false)
+	for _, p := range c.partitions() {
+		p.end(ErrTerminated)
+	}
+	c.deadline = 0
+	wakeUp(c.m.kick)
 }
 
 // drained tells whether a drain is at its end: nothing is in flight, or it has waited long enough. Else it gives the

@@ -120,10 +120,9 @@ func (m *Marshaler) checkTopics(topics []string) error {
 // enlist makes the consumer one of the Marshaler's.
 func (c *Consumer) enlist() error {
 	m := c.m
-	closing := m.Terminated()
 	m.g.mu.Lock()
 	defer m.g.mu.Unlock()
-	if closing || m.leaving {
+	if m.Terminated() { // asked under the lock: Close takes the consumers that are there, and no other may come
 		return ErrTerminated
 	}
 	for _, o := range m.consumers {
@@ -368,14 +367,12 @@ func (c *Consumer) terminate(ctx context.Context, release bool) error {
 	c.cancel()
 	c.wg.Wait()
 	m.g.mu.Lock()
-	for cl := range c.claims {
-		if release { // not confirmed: the leases end by themselves
-			delete(m.claims, cl.key)
-			cl.end(ErrTerminated)
-		}
-	}
 	if release {
 		c.phase = over
+		for cl := range c.claims { // not confirmed: they are given back without waiting any longer
+			cl.abandon()
+		}
+		clear(c.claims)
 		m.consumers = slices.DeleteFunc(m.consumers, func(o *Consumer) bool { return o == c })
 	}
 	m.g.mu.Unlock()

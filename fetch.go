@@ -36,24 +36,21 @@ func (b *fetchBroker) run(which int) {
 	ctx, c := b.f.ctx, b.f.c
 	var conn *kafka.FetchConn
 	var decoder batch.Reader
-	timer := time.NewTimer(0)
-	defer timer.Stop()
 	for ctx.Err() == nil {
 		if conn == nil { // the second one too is opened in advance
 			var err error
 			if conn, err = c.m.c.client.OpenFetch(ctx, b.id, c.fetchSettings()); err != nil {
-				b.trouble(ctx, err)
+				if b.needed() {
+					b.trouble(ctx, err)
+				} else {
+					b.await(ctx, which, time.Hour)
+				}
 				continue
 			}
 		}
 		r, wake := b.pick(which, nil)
 		if r == nil {
-			timer.Reset(wake)
-			select {
-			case <-b.kicks[which]:
-			case <-timer.C:
-			case <-ctx.Done():
-			}
+			b.await(ctx, which, wake)
 			continue
 		}
 		stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
@@ -67,6 +64,24 @@ func (b *fetchBroker) run(which int) {
 	}
 	if conn != nil {
 		_ = conn.Close()
+	}
+}
+
+// needed tells whether a partition is led there. A broker that nobody needs may be gone for good.
+func (b *fetchBroker) needed() bool {
+	b.f.mu.Lock()
+	defer b.f.mu.Unlock()
+	return len(b.parts) > 0
+}
+
+// await waits until one of the two connections may have something to do.
+func (b *fetchBroker) await(ctx context.Context, which int, most time.Duration) {
+	t := time.NewTimer(most)
+	defer t.Stop()
+	select {
+	case <-b.kicks[which]:
+	case <-t.C:
+	case <-ctx.Done():
 	}
 }
 
@@ -226,6 +241,9 @@ func (b *fetchBroker) release(which int, r, next *request) {
 	defer f.mu.Unlock()
 	for _, a := range r.asked {
 		a.p.fetch.asked = false
+		if to := a.p.fetch.broker; to != nil && to != b {
+			to.kick() // it has moved, and was not to be asked for there as long as it was here
+		}
 	}
 	if next != nil {
 		for _, a := range next.asked {

@@ -335,7 +335,10 @@ func (r *reading) recall() {
 		return
 	}
 	select {
-	case m = <-r.channel:
+	case m, open := <-r.channel:
+		if !open {
+			return // the application was faster, and the pump has ended since
+		}
 		r.mu.Lock()
 		p := m.from
 		if r.current == p {

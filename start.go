@@ -273,10 +273,14 @@ func (c *Consumer) firstCounts(ctx context.Context) (map[string]int32, error) {
 	return counts, nil
 }
 
-// begin starts a partition at its position.
+// begin starts a partition at its position, unless the topic was recreated since the position was asked for: who learns of
+// that ends what has begun by then, and has the rest begun anew.
 func (c *Consumer) begin(s *start) {
 	p := newPartition(s.claim, s.id, s.topicID, s.next, c.options.MaxInFlight)
-	if !s.claim.begin(p) {
+	c.knownMu.Lock()
+	begun := c.known[s.claim.key.Topic].ID == s.topicID && s.claim.begin(p)
+	c.knownMu.Unlock()
+	if !begun {
 		p.cancel(ErrClaimLost)
 		return
 	}

@@ -242,3 +242,25 @@ func TestABatchWhollyBelowThePositionIsAnotherLog(t *testing.T) {
 	}
 	assert.False(t, endsBelow(raw[:20], 200), "nothing there")
 }
+
+// §9: owners commit to Kafka not only every commit interval, but also when they leave.
+func TestWhoLeavesCommitsToKafka(t *testing.T) {
+	b := newBench(t)
+	require.NoError(t, b.CreateTopic("t", 1, nil))
+	b.fill("t", 1, 0, 10)
+	m := b.marshaler("a")
+	c := b.consumer(m, ConsumerOptions{CommitInterval: time.Minute}, "t")
+	for range 4 {
+		msg, err := c.FetchMessage(within(t, patience))
+		require.NoError(t, err)
+		require.NoError(t, msg.Commit())
+	}
+	offset, _, err := b.Committed(testGroup, "t", 0)
+	require.NoError(t, err)
+	require.EqualValues(t, -1, offset)
+	m.Terminate()
+	offset, metadata, err := b.Committed(testGroup, "t", 0)
+	require.NoError(t, err)
+	assert.EqualValues(t, 4, offset)
+	assert.Contains(t, metadata, "client=a")
+}

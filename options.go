@@ -215,7 +215,7 @@ func (o ConsumerOptions) Validate() error {
 // checkTopicName holds a name against Kafka's rules.
 func checkTopicName(name string) error {
 	if name == "" || len(name) > 249 || name == "." || name == ".." {
-		return fmt.Errorf("topic name %q must have 1 to 249 characters and be neither . nor ..", name)
+		return fmt.Errorf("topic name %q must have 1 to 249 characters, and not be one or two dots", name)
 	}
 	for _, c := range []byte(name) {
 		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-') {

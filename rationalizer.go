@@ -94,7 +94,7 @@ func (r *rationalizer) run(ctx context.Context) {
 		case errors.Is(err, errOtherLog):
 			r.restart(err)
 			pause(ctx, retryPause())
-		case err != nil:
+		default:
 			r.c.report.lasting(fmt.Sprint("shard", r.shard), r.fields(), "marshal: cannot read the coordination topic: "+err.Error())
 			pause(ctx, retryPause())
 		}

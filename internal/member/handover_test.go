@@ -87,14 +87,13 @@ func TestBalanceWaitsUntilMembershipHasBeenStill(t *testing.T) {
 	p := s.process("p", Config{}, want(some(2)))
 	s.pass(5 * time.Second)
 	q := s.process("q", Config{}, want(some(2)))
-	joined := s.now + writing + reading
 	s.pass(400 * ms)
 	require.GreaterOrEqual(t, p.log.World().Instance(q.id).Seq, uint64(3))
 	r := s.process("r", Config{}, want()) // moves membership, wants nothing
 	s.pass(400 * ms)
 	require.Empty(t, p.of(lease.KindRelease))
 	r.want(Wanted{Pinned: []lease.Key{part(9)}}) // a later Join is a Join
-	joined = s.now + writing + reading
+	joined := s.now + writing + reading
 	s.until(5*time.Second, "a drain", func() bool { return len(p.actions) > 2 })
 	assert.Equal(t, joined+500*ms, p.when(lease.KindRelease)[0], "a quarter of the interval")
 }

@@ -129,9 +129,7 @@ func (p *proc) do(out Output) {
 			p.fly(a.Record)
 		}
 	}
-	for _, n := range out.Notices {
-		p.notices = append(p.notices, n)
-	}
+	p.notices = append(p.notices, out.Notices...)
 	if out.Reopen {
 		p.reopens++
 	}

@@ -269,7 +269,7 @@ func TestAProtocolThatNamesWhatIsNotThereIsFound(t *testing.T) {
 
 		{"no such test", in(5, "- A rule `house: TestTheModuleKeepsItsRules`."), "package house has no TestTheModuleKeepsItsRules"},
 		{"no such package", in(5, "- A rule `nowhere: TestMain`."), "package nowhere has no TestMain"},
-		{"a helper is no test", in(5, "- A rule `house: TestEveryRule`."), "has no TestEveryRule"},
+		{"part of a name", in(5, "- A rule `house: TestEveryRule`."), "has no TestEveryRule"},
 		{"another form", in(5, "- A rule `house.TestTheModuleKeepsTheRules` sim S1."), "not of the form"},
 		{"no such rule", in(5, "- A rule `BREAK=marginal` sim S3."), `no rule "marginal"`},
 		{"no such invariant", in(5, "- A rule, sim S9."), "never fails with S9"},

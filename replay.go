@@ -218,7 +218,7 @@ func (g *group) appendAll(ctx context.Context, p *kafka.Producer, records []leas
 
 // tokenBase is a proposal for what the group's tokens start from.
 func (r *rationalizer) tokenBase() int64 {
-	return max(time.Now().UnixMilli(), r.largest()+1) << 20
+	return lease.ProposeTokenBase(time.Now().UnixMilli(), r.largest())
 }
 
 func (r *rationalizer) saw(timestamp int64) {

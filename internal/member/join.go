@@ -42,7 +42,7 @@ func (m *Member) enter(now Now) {
 	}
 	m.join.said = m.content()
 	rec := m.joinRecord(m.join.said)
-	rec.Join.TokenBase = max(now.Wall.Milliseconds(), m.cfg.LargestSeen+1) << 20
+	rec.Join.TokenBase = lease.ProposeTokenBase(now.Wall.Milliseconds(), m.cfg.LargestSeen)
 	m.join.seq = m.write(rec, now)
 	m.join.first = m.out.Appends[len(m.out.Appends)-1].Record
 }

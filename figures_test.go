@@ -18,31 +18,23 @@ import (
 // new one. One of two partitions goes to a member that joins, and comes back when it leaves, again and again. The control is the
 // time between two messages of one partition without any hand-over.
 func BenchmarkHandover(b *testing.B) {
-	const (
-		ttl   = 3 * time.Second // the newcomer waits less for membership to be still; the rest is as with 10 s
-		pace  = 250 * time.Microsecond
-		some  = 40 // messages that an owner gets at least
-		least = 5000
-	)
+	const ttl = 3 * time.Second // the newcomer waits less for membership to be still; the rest is as with 10 s
 	var joins, leaves, control []time.Duration
 	for range b.N {
 		k := newBench(b)
 		require.NoError(b, k.CreateTopic("t", 2, nil))
 		tr := newTrace(b)
-		tr.ahead(k, "t", 2, least)
-		// With one message in flight the partitions take turns: the readers share their time evenly.
-		options := ConsumerOptions{MaxInFlight: 1}
-		a := k.process("a", testGroup, ttl)
-		defer tr.read("a", k.consumer(a, options, "t"), pace)()
-		waitFor(b, "both partitions at the first member", func() bool { return tr.owned("a", some) == 2 })
+		tr.ahead(k, 5_000)
+		defer tr.read(k, k.process("a", testGroup, ttl))()
+		waitFor(b, "both partitions at the first member", func() bool { return tr.owned("a", some) })
 		for range (samples(500) + 1) / 2 {
-			tr.ahead(k, "t", 2, least)
+			tr.ahead(k, 5_000)
 			m := k.process("b", testGroup, ttl)
-			stop := tr.read("b", k.consumer(m, options, "t"), pace)
-			waitFor(b, "one at the member that joins", func() bool { return tr.owned("b", some) == 1 })
+			stop := tr.read(k, m)
+			waitFor(b, "one at the member that joins", func() bool { return tr.owned("b", some) })
 			m.Terminate()
 			stop()
-			waitFor(b, "both at the first member again", func() bool { return tr.owned("a", some) == 2 })
+			waitFor(b, "both at the first member again", func() bool { return tr.owned("a", some) })
 		}
 		took := tr.moves()
 		joins, leaves = append(joins, took["b"]...), append(leaves, took["a"]...)
@@ -59,35 +51,26 @@ func BenchmarkHandover(b *testing.B) {
 // BenchmarkFailover measures how much later than a ttl after the crash of its owner the first message of a partition
 // comes out at the survivor. Negative: a lease is counted from its last heartbeat, which is older than the crash.
 func BenchmarkFailover(b *testing.B) {
-	const (
-		ttl  = time.Second
-		pace = 250 * time.Microsecond
-		some = 20
-	)
+	const ttl = time.Second
 	var beyond []time.Duration
 	for range b.N {
 		k := newBench(b)
 		require.NoError(b, k.CreateTopic("t", 2, nil))
 		tr := newTrace(b)
-		survivor := k.process("survivor", testGroup, ttl)
-		options := ConsumerOptions{MaxInFlight: 1}
-		defer tr.read("survivor", k.consumer(survivor, options, "t"), pace)()
+		defer tr.read(k, k.process("survivor", testGroup, ttl))()
 		for i := range samples(20) {
-			tr.ahead(k, "t", 2, 20_000)
-			waitFor(b, "both at the survivor", func() bool { return tr.owned("survivor", some) == 2 })
+			tr.ahead(k, 20_000)
+			waitFor(b, "both partitions at the survivor", func() bool { return tr.owned("survivor", some) })
 			victim := fmt.Sprint("victim", i)
+			messages := some * (1 + i) // so that it crashes anywhere between two heartbeats
 			m := k.process(victim, testGroup, ttl)
-			stop := tr.read(victim, k.consumer(m, options, "t"), pace)
-			waitFor(b, "one at the victim", func() bool { return tr.owned(victim, some) == 1 })
-			p := int32(0)
-			if tr.owner(1).who == victim {
-				p = 1
-			}
+			stop := tr.read(k, m)
+			waitFor(b, "one at the victim", func() bool { return tr.owned(victim, messages) })
 			at := time.Since(tr.origin)
 			k.crash(m)
 			stop()
-			waitFor(b, "its partition at the survivor", func() bool { return tr.owner(p).who == "survivor" })
-			beyond = append(beyond, tr.owner(p).first-at-ttl)
+			waitFor(b, "its partition at the survivor", func() bool { return tr.owner(moved).who == "survivor" })
+			beyond = append(beyond, tr.owner(moved).first-at-ttl)
 			abandon(m)
 		}
 	}

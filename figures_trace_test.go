@@ -124,33 +124,45 @@ func newTrace(t testing.TB) *trace {
 	return &trace{t: t, origin: time.Now(), tenures: map[int32][]tenure{}}
 }
 
-// read hands a consumer's messages to nobody: it notes and commits them, one each pace, until the consumer ends or stop is
-// called, which waits for it.
-func (tr *trace) read(who string, c *Consumer, pace time.Duration) (stop func()) {
+// workers is how many goroutines read a consumer, and rest what each does after a message.
+const (
+	workers = 4
+	rest    = time.Millisecond
+)
+
+// read has a new consumer's messages noted and committed by workers that rest after each, until the consumer ends or stop is
+// called, which waits for them. One message of a partition is in flight at most, or they would be noted out of order.
+func (tr *trace) read(b *bench, m *Marshaler) (stop func()) {
+	c, who := b.consumer(m, ConsumerOptions{MaxInFlight: 1}, "t"), m.ClientID()
 	ctx, cancel := context.WithCancel(context.Background())
-	var reader sync.WaitGroup
-	reader.Go(func() {
-		tick := time.NewTicker(pace)
-		defer tick.Stop()
-		for ctx.Err() == nil {
-			m, err := c.FetchMessage(ctx)
-			switch {
-			case errors.Is(err, ErrTerminated):
-				return
-			case err != nil:
-				continue
-			}
-			tr.note(who, m, time.Since(tr.origin))
-			_ = m.Commit() // refused where the claim was lost: who has it now begins there again
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-			}
-		}
-	})
-	stop = func() { cancel(); reader.Wait() }
+	var working sync.WaitGroup
+	for range workers {
+		working.Go(func() { tr.work(ctx, who, c) })
+	}
+	stop = func() { cancel(); working.Wait() }
 	tr.t.Cleanup(stop)
 	return stop
+}
+
+func (tr *trace) work(ctx context.Context, who string, c *Consumer) {
+	resting := time.NewTimer(rest)
+	defer resting.Stop()
+	for ctx.Err() == nil {
+		m, err := c.FetchMessage(ctx)
+		switch {
+		case errors.Is(err, ErrTerminated):
+			return
+		case err != nil:
+			continue
+		}
+		tr.note(who, m, time.Since(tr.origin))
+		_ = m.Commit() // refused where the claim was lost: who has it now begins there again
+		resting.Reset(rest)
+		select {
+		case <-resting.C:
+		case <-ctx.Done():
+		}
+	}
 }
 
 func (tr *trace) note(who string, m *Message, at time.Duration) {
@@ -176,17 +188,18 @@ func (tr *trace) owner(partition int32) tenure {
 	return tenure{}
 }
 
-// owned counts the partitions whose newest owner is who, and has had at least some messages of it.
-func (tr *trace) owned(who string, some int) int {
-	tr.mu.Lock()
-	defer tr.mu.Unlock()
-	n := 0
-	for _, all := range tr.tenures {
-		if last := all[len(all)-1]; last.who == who && last.count >= some {
-			n++
-		}
-	}
-	return n
+// moved is the partition that the members of these figures take from each other. They have two, of which a plan takes the newest
+// lease, and among equals the one with the larger number; the other stays, and is empty, so that nothing keeps the workers busy
+// when a message of this one comes.
+const moved = 1
+
+// some is how many messages an owner of the moved partition is handed at least: it is well in the middle of its work then.
+const some = 50
+
+// owned tells whether the newest owner of the moved partition is who, and was handed so many messages of it.
+func (tr *trace) owned(who string, messages int) bool {
+	t := tr.owner(moved)
+	return t.who == who && t.count >= messages
 }
 
 // moves gives the times from the last message at one owner to the first at the next, by the name of the next, and fails where a
@@ -208,15 +221,13 @@ func (tr *trace) moves() map[string][]time.Duration {
 	return took
 }
 
-// ahead keeps at least so many messages before the readers of the first partitions of a topic, in batches of a hundred as a
-// producer that lingers a little writes them: its rhythm must not be what is measured.
-func (tr *trace) ahead(b *bench, topic string, partitions int32, least int64) {
-	for p := range partitions {
-		_, end, err := b.Offsets(topic, p)
+// ahead keeps some messages before the readers of the moved partition, in batches of a hundred as a producer that lingers a
+// little writes them: its rhythm must not be what is measured.
+func (tr *trace) ahead(b *bench, least int64) {
+	_, end, err := b.Offsets("t", moved)
+	require.NoError(tr.t, err)
+	for ; end < tr.owner(moved).next+least; end += 100 {
+		_, err := b.Fill("t", moved, 100, 100)
 		require.NoError(tr.t, err)
-		for ; end < tr.owner(p).next+least; end += 100 {
-			_, err := b.Fill(topic, p, 100, 100)
-			require.NoError(tr.t, err)
-		}
 	}
 }

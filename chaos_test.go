@@ -159,4 +159,63 @@ func TestConsumersAndMarshalersMadeWhileTheirParentEnds(t *testing.T) {
 	}
 }
 
+func TestWhoIsDeclaredDeadWhileItLeavesHasLeft(t *testing.T) {
+	b := newBench(t, "t")
+	m1, m2 := b.marshaler("a"), b.marshaler("b")
+	b.consumer(m1, ConsumerOptions{}, "t")
+	b.consumer(m2, ConsumerOptions{}, "t")
+	share(t, 4, m1, m2)
+	b.Faults().Add(testutil.Fault{Client: "a", Keys: testutil.Writes, Do: testutil.Drop})
+	begin := time.Now()
+	_ = m1.Close(within(t, time.Minute)) // its consumer was not released, it was evicted
+	assert.Less(t, time.Since(begin), patience)
+	assert.Equal(t, 1, alive(m2))
+}
+
+func TestKeysStayKeptWhateverElseIsWantedWhileTheirConsumerFlushes(t *testing.T) {
+	b := newBench(t, "t", "u")
+	m := b.marshaler("a", WithLease(10*time.Second, 0))
+	c := b.consumer(m, ConsumerOptions{RestartGrace: time.Minute}, "t")
+	eventually(t, "all", func() bool { return holds(m) == 4 && len(c.running()) == 4 })
+	before := m.State().Keys
+	b.fill("t", 4, 0, 1)
+	msg, err := c.FetchMessage(within(t, patience))
+	require.NoError(t, err)
+	f := b.Faults().Add(testutil.Fault{Client: "a", Keys: testutil.Writes, Do: testutil.Freeze})
+	require.NoError(t, msg.Commit())
+	require.NoError(t, f.Wait(within(t, patience), 1))
+	var wg sync.WaitGroup
+	wg.Go(func() { c.Terminate(false) })
+	eventually(t, "a consumer that flushes", c.Terminated)
+	_, err = m.NewConsumer([]string{"t"}, ConsumerOptions{})
+	assert.ErrorIs(t, err, ErrAlreadyConsuming)
+	b.consumer(m, ConsumerOptions{}, "u")
+	f.Remove()
+	wg.Wait()
+	eventually(t, "the other topic too", func() bool { return holds(m) == 8 })
+	for i, k := range m.State().Keys[:4] {
+		assert.Equal(t, before[i].Epoch, k.Epoch, "%s/%d", k.Topic, k.Partition)
+	}
+}
+
+func TestTrustEndsByTheClockThatRunsWhileTheMachineSleeps(t *testing.T) {
+	b := newBench(t, "t")
+	b.fill("t", 4, 0, 10)
+	m := b.marshaler("a", WithLease(30*time.Second, 0))
+	c := b.consumer(m, ConsumerOptions{}, "t")
+	msg, err := c.FetchMessage(within(t, patience))
+	require.NoError(t, err)
+	require.NoError(t, msg.Commit())
+	m.g.mu.Lock()
+	defer m.g.mu.Unlock()
+	require.True(t, m.trusted())
+	now := m.c.clock.tick()
+	if now.Boot == 0 {
+		t.Skip("this system has no such clock")
+	}
+	now.Boot += time.Hour
+	m.tick(now)
+	assert.False(t, m.trusted())
+}
+
 var _ = fmt.Sprint

@@ -64,6 +64,7 @@ func DialContext(ctx context.Context, name string, brokers []string, options ...
 		shards: map[int32]*rationalizer{}, marshalers: map[*Marshaler]struct{}{}, closed: make(chan struct{}),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.report = newReporter(set.log.WithField("cluster", name))
 	topic, warnings, err := client.EnsureTopic(ctx, kafka.TopicSpec{
 		Name: set.topic, Partitions: shards, Retention: logRetention, MayCreate: set.makesTopic,
 	}, func(t kafka.Topic) error { return c.mayGrow(ctx, t) })
@@ -72,7 +73,6 @@ func DialContext(ctx context.Context, name string, brokers []string, options ...
 		return nil, errors.Join(fmt.Errorf("marshal: coordination topic %s: %w", set.topic, err), client.Close())
 	}
 	c.topicID = topic.ID
-	c.report = newReporter(set.log.WithField("cluster", name))
 	c.wg.Go(func() { c.report.run(c.ctx) })
 	for _, w := range warnings {
 		c.report.warn(nil, w)
@@ -125,9 +125,9 @@ func (c *KafkaCluster) NewMarshalerContext(ctx context.Context, clientID, groupI
 		return nil, ErrTerminated
 	}
 	c.marshalers[m] = struct{}{}
-	r := c.rationalizer(shardOf(groupID))
+	m.g = c.rationalizer(shardOf(groupID)).group(groupID)
 	c.mu.Unlock()
-	if err := m.begin(ctx, r); err != nil {
+	if err := m.begin(ctx); err != nil {
 		short, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		return nil, errors.Join(fmt.Errorf("marshal: joining group %s: %w", groupID, err), m.Close(short))

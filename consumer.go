@@ -81,11 +81,16 @@ func (m *Marshaler) NewConsumer(topics []string, options ConsumerOptions) (*Cons
 		c.options.MaxInFlight = 1
 	}
 	known, err := m.c.client.Topics(ctx, topics...)
+	if m.ctx.Err() != nil {
+		return nil, ErrTerminated
+	}
 	if err != nil {
 		return nil, fmt.Errorf("marshal: asking for topics: %w", err)
 	}
 	c.known = known
-	if c.first, err = c.firstCounts(ctx); err != nil {
+	if c.first, err = c.firstCounts(ctx); m.ctx.Err() != nil {
+		return nil, ErrTerminated
+	} else if err != nil {
 		return nil, err
 	}
 	c.ctx, c.cancel = context.WithCancel(m.ctx)
@@ -129,7 +134,7 @@ func (c *Consumer) enlist() error {
 		for _, t := range c.names {
 			switch {
 			case !slices.Contains(o.names, t):
-			case o.phase == consuming || o.phase == releasing:
+			case o.phase == consuming || o.phase == releasing || o.phase == keeping && o.keepUntil == 0:
 				return fmt.Errorf("%w: %s", ErrAlreadyConsuming, t)
 			case o.phase == keeping:
 				o.kept = slices.DeleteFunc(o.kept, func(k lease.Key) bool { return k.Topic == t })

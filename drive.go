@@ -23,11 +23,11 @@ func (m *Marshaler) commitInterval() time.Duration {
 func (m *Marshaler) wanted(now time.Duration) member.Wanted {
 	var w member.Wanted
 	for _, c := range m.consumers {
-		switch c.phase {
-		case consuming:
+		switch {
+		case c.phase == consuming, c.phase == keeping && c.keepUntil == 0: // not yet kept: it flushes
 			w.Interests = append(w.Interests, c.interest())
 			w.FastReclaim = w.FastReclaim || c.options.FastReclaim
-		case keeping:
+		case c.phase == keeping:
 			if c.keepUntil > now {
 				w.Kept = append(w.Kept, c.kept...)
 				w.KeptUntil = max(w.KeptUntil, c.keepUntil)
@@ -96,9 +96,8 @@ func (m *Marshaler) handle(o member.Output) {
 	if o.Reopen {
 		m.g.r.reopen.Store(true)
 	}
-	if o.Left && !m.hasLeft {
-		m.hasLeft = true
-		close(m.left)
+	if o.Left {
+		m.leftNow()
 	}
 	if o.Ended {
 		m.end("its instance has ended")
@@ -114,8 +113,19 @@ func (m *Marshaler) handle(o member.Output) {
 	}
 }
 
+// leftNow tells who waits for it that there is nothing left to leave. Called with g.mu held.
+func (m *Marshaler) leftNow() {
+	if !m.hasLeft {
+		m.hasLeft = true
+		close(m.left)
+	}
+}
+
 func (m *Marshaler) trust(until member.Now) {
 	was := m.trusted()
+	if until.Boot != 0 && until.Boot <= m.boot { // a suspended machine: only the boot clock has seen it
+		until = member.Now{}
+	}
 	m.trustMono.Store(int64(until.Mono))
 	m.trustWall.Store(int64(until.Wall))
 	if !was {
@@ -228,6 +238,12 @@ func (m *Marshaler) loop(ctx context.Context) {
 	}
 }
 
+// tick lets the member do what time calls for. Called with g.mu held.
+func (m *Marshaler) tick(now member.Now) {
+	m.boot = now.Boot
+	m.handle(m.member.Tick(now))
+}
+
 // turn does what is due and gives the time of the next turn.
 func (m *Marshaler) turn() time.Duration {
 	m.g.mu.Lock()
@@ -254,14 +270,11 @@ func (m *Marshaler) turn() time.Duration {
 		m.armed = next
 		return next
 	}
-	if m.member.Trust().Boot < now.Boot { // a suspended machine: only the boot clock has seen it
-		m.trustMono.Store(0)
-	}
 	if len(positions) > 0 {
 		m.handle(m.member.Positions(positions, load, now))
 	}
 	if m.member != nil {
-		m.handle(m.member.Tick(now))
+		m.tick(now)
 	}
 	for _, c := range m.claims {
 		if m.member == nil {

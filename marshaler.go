@@ -40,7 +40,7 @@ type Marshaler struct {
 	closing bool
 	closed  chan struct{}
 
-	g *group // set once, before anything runs
+	g *group // set once, before anybody else knows of it
 
 	// guarded by g.mu
 	member    *member.Member // nil: before the first life, and between two
@@ -50,6 +50,7 @@ type Marshaler struct {
 	handed    map[lease.Key]bool // keys that the newest records handed to us: nobody reset their offsets meanwhile
 	armed     time.Duration      // when the loop wakes by itself
 	wake      time.Duration      // when the member wants its tick
+	boot      time.Duration      // the boot clock at the newest tick
 	gatherAt  time.Duration      // when positions that moved are due in the log
 	joined    chan struct{}      // closed when the first Join was read back
 	isJoined  bool
@@ -90,14 +91,23 @@ func NewMarshaler(clientID, groupID string, brokers []string, options ...Option)
 }
 
 // begin joins the group and waits until the member is read back.
-func (m *Marshaler) begin(ctx context.Context, r *rationalizer) error {
-	m.g = r.group(m.groupID)
-	if err := m.g.ensure(ctx); err != nil {
+func (m *Marshaler) begin(ctx context.Context) error {
+	building, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(m.ctx, cancel)()
+	if err := m.g.ensure(building); err != nil {
+		if m.ctx.Err() != nil {
+			return ErrTerminated
+		}
 		return err
+	}
+	m.g.mu.Lock()
+	if m.Terminated() { // asked under the lock: Close looks after what is there, and nothing may come later
+		m.g.mu.Unlock()
+		return ErrTerminated
 	}
 	m.wg.Go(func() { m.carry(m.ctx) })
 	m.wg.Go(func() { m.loop(m.ctx) })
-	m.g.mu.Lock()
 	m.g.members = append(m.g.members, m)
 	m.rejoin()
 	m.g.mu.Unlock()
@@ -113,7 +123,7 @@ func (m *Marshaler) begin(ctx context.Context, r *rationalizer) error {
 
 // rejoin begins a new life: a new instance with the same client id. Called with g.mu held.
 func (m *Marshaler) rejoin() {
-	if m.member != nil || m.leaving || m.outdated || !m.g.live {
+	if m.member != nil || m.Terminated() || m.outdated || !m.g.live {
 		return
 	}
 	var id lease.InstanceID
@@ -129,7 +139,7 @@ func (m *Marshaler) rejoin() {
 	}, &member.Shared{Log: m.g.log, Planner: m.g.planner}, now)
 	m.handle(m.member.Want(m.wanted(now.Mono), now))
 	if m.member != nil {
-		m.handle(m.member.Tick(now))
+		m.tick(now)
 	}
 }
 
@@ -143,6 +153,9 @@ func (m *Marshaler) end(reason string) {
 	m.trustMono.Store(0)
 	m.trustWall.Store(0)
 	m.out.reset()
+	if m.leaving {
+		m.leftNow()
+	}
 	for key, c := range m.claims {
 		m.lose(key, c, reason)
 	}
@@ -205,12 +218,10 @@ func (m *Marshaler) Close(ctx context.Context) error {
 	err := m.leave(ctx)
 	m.cancel()
 	m.wg.Wait()
-	if m.g != nil {
-		m.g.mu.Lock()
-		m.end("terminated")
-		m.g.members = slices.DeleteFunc(m.g.members, func(o *Marshaler) bool { return o == m })
-		m.g.mu.Unlock()
-	}
+	m.g.mu.Lock()
+	m.end("terminated")
+	m.g.members = slices.DeleteFunc(m.g.members, func(o *Marshaler) bool { return o == m })
+	m.g.mu.Unlock()
 	m.c.forget(m)
 	close(m.closed)
 	if m.ownsCluster {
@@ -221,9 +232,6 @@ func (m *Marshaler) Close(ctx context.Context) error {
 
 // leave terminates the consumers and then writes the Leave. Shortly before ctx ends it is written with what is known.
 func (m *Marshaler) leave(ctx context.Context) error {
-	if m.g == nil {
-		return nil
-	}
 	patient, cancel := withoutTheEnd(ctx)
 	defer cancel()
 	m.g.mu.Lock()

@@ -222,10 +222,25 @@ func (s *simulation) checkProgress(e *entry) {
 		}
 		s.checkNothingBy(e, "the progress of "+keyString(is.key))
 		if e.rec.Kind == lease.KindDirective {
+			s.checkSeek(e, is.key)
 			continue
 		}
 		s.checkMoved(e, was, is)
 	}
+}
+
+// checkSeek: the Seek of an owner counts only while it is the owner, under the epoch that it names.
+func (s *simulation) checkSeek(e *entry, k lease.Key) {
+	d := &e.rec.Directive
+	if d.Epoch == lease.NoEpoch || d.Key.Partition == lease.WholeTopic {
+		return
+	}
+	for _, key := range []lease.Key{k, {Topic: k.Topic, Partition: lease.WholeTopic}} {
+		if l := s.ref.before.lease(key); l != nil && l.epoch == d.Epoch {
+			return
+		}
+	}
+	s.fail("S6", "@%d: a Seek of %s under e%d, which it does not have any more, moved its progress", e.offset, keyString(k), d.Epoch)
 }
 
 func (s *simulation) checkMoved(e *entry, was, is *progressRow) {

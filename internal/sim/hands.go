@@ -173,16 +173,19 @@ func (s *simulation) checkWake(p *process) {
 // judge looks at one message that is handed out: tokens of a partition never go back, in real time, whoever hands out.
 func (s *simulation) judge(a *agent, c *claim, r *read) {
 	p := r.part
+	if s.tracing() {
+		s.tracef("%s hands out %s:%d e%d", a.name, keyString(p.key), r.next, c.epoch)
+	}
+	if s.now < s.lossUntil {
+		return // leases of records that were lost: exception 2
+	}
 	token := a.p.log.World().TokenBase() + c.epoch
-	if token < p.token && s.now >= s.lossUntil && !s.ref.takenOver[a.id] && !s.ref.tokensFell {
+	if token < p.token && !s.ref.takenOver[a.id] && !s.ref.tokensFell {
 		s.fail("S3", "%s hands out %s:%d with token %d after %s did with %d", s.names[a.id], keyString(p.key), r.next,
 			token, s.names[p.holder], p.token)
 	}
 	if token > p.token {
 		p.token, p.holder = token, a.id
-	}
-	if s.tracing() {
-		s.tracef("%s hands out %s:%d e%d", a.name, keyString(p.key), r.next, c.epoch)
 	}
 }
 

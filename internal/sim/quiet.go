@@ -191,16 +191,27 @@ func (a *agent) wantsKey(k lease.Key) bool {
 	return false
 }
 
-// overMax tells whether the agent holds as much as it may, so that what is more is not run.
+// overMax tells whether the agent holds more than some interest of it may have, so that what is more is not run.
 func (s *simulation) overMax(a *agent, w *lease.World) bool {
-	total, limited := 0, false
 	for _, in := range a.plan.wanted.Interests {
-		if in.Max > 0 {
-			limited = true
-			total += int(in.Max)
+		if in.Max > 0 && held(w, a.id, in) > in.Max {
+			return true
 		}
 	}
-	return limited && w.HeldCount(a.id) > total
+	return false
+}
+
+// held counts what an instance holds for one of its interests.
+func held(w *lease.World, id lease.InstanceID, in lease.Interest) int32 {
+	var n int32
+	for k := range w.HeldBy(id) {
+		for _, t := range in.Topics {
+			if k.Topic == t.Topic && in.Whole == (k.Partition == lease.WholeTopic) {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // unheld finds a key that nobody holds although somebody wants it and has room.
@@ -224,18 +235,11 @@ func (s *simulation) unheld(w *lease.World) string {
 // room tells whether an interest of the agent in k has room below its maximum.
 func (a *agent) room(w *lease.World, k lease.Key) bool {
 	for _, in := range a.plan.wanted.Interests {
-		covers := false
-		held := int32(0)
 		for _, t := range in.Topics {
-			covers = covers || t.Topic == k.Topic && in.Whole == (k.Partition == lease.WholeTopic) && k.Partition < t.Partitions
-			for h := range w.HeldBy(a.id) {
-				if h.Topic == t.Topic && in.Whole == (h.Partition == lease.WholeTopic) {
-					held++
-				}
+			covers := t.Topic == k.Topic && in.Whole == (k.Partition == lease.WholeTopic) && k.Partition < t.Partitions
+			if covers && (in.Max == 0 || held(w, a.id, in) < in.Max) {
+				return true
 			}
-		}
-		if covers && (in.Max == 0 || held < in.Max) {
-			return true
 		}
 	}
 	return false

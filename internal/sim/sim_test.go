@@ -90,11 +90,17 @@ func TestSameSeedSameResult(t *testing.T) {
 	assert.NotEqual(t, Run(Config{Seed: 1}).Steps, Run(Config{Seed: 2}).Steps)
 }
 
-// failed are seeds that once failed, each with what it found.
+// failed are seeds that once failed, each with what it found. A change of the simulator gives a seed another run, so this
+// table is a memory more than a proof: who changes the simulator breaks the code anew and looks for new seeds.
 var failed = []struct {
 	seed  uint64
 	story string
-}{}
+}{
+	{593, "a log lost its tail unseen; a newcomer's Join stood where the old readers were past, so they took no notice of its hash: two owners for ever"},
+	{1340, "the same, at rest: one process keeps a history that the log has lost"},
+	{3993, "a reclaimed key over the maximum of one of two consumers is held and not run: the simulator had added their maxima"},
+	{102705, "a token handed out under a lost record was held against those after it, although the loss is an exception"},
+}
 
 func TestSeedsThatOnceFailed(t *testing.T) {
 	for _, f := range failed {

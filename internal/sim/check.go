@@ -331,16 +331,27 @@ func (s *simulation) checkTakeover(e *entry, t lease.InstanceID) {
 
 // checkEviction: nobody is evicted whom no fault has troubled, whatever happened to the log and to the others (L3).
 func (s *simulation) checkEviction(e *entry, t lease.InstanceID) {
+	if !e.rec.Evict.Takeover && e.origin.by != nil && s.untroubled(t) {
+		s.fail("L3", "@%d: %s evicts %s, which no fault has troubled for %s", e.offset, s.authorOf(e), s.names[t], s.now-s.byID[t].p.touched)
+	}
+}
+
+// checkBase: a Base begins a new history only where the old one has nobody left whom no fault has troubled (L3).
+func (s *simulation) checkBase(e *entry) {
+	for i := range s.ref.before.instances {
+		if t := s.ref.before.instances[i].id; s.untroubled(t) {
+			s.fail("L3", "@%d: a Base ends %s, which no fault has troubled for %s", e.offset, s.names[t], s.now-s.byID[t].p.touched)
+		}
+	}
+}
+
+// untroubled tells whether an instance is a running member's, and its process could reach the log all the time, unless
+// nobody could, for so long that it must have renewed.
+func (s *simulation) untroubled(t lease.InstanceID) bool {
 	a := s.byID[t]
-	if a == nil || a.id != t || a.over || a.m == nil || e.rec.Evict.Takeover || e.origin.by == nil || s.lost || s.upgrade {
-		return
+	if a == nil || a.id != t || a.over || a.leaving || s.lost || s.upgrade || a.p.frozen || a.p.phase != following {
+		return false
 	}
-	if a.p.frozen || a.p.phase != following || a.leaving {
-		return
-	}
-	quiet := a.plan.ttl * 5 / 2
-	if since := max(a.p.touched, a.joinedAt); s.now-since-s.downSince(since) < quiet {
-		return
-	}
-	s.fail("L3", "@%d: %s evicts %s, which no fault has troubled for %s", e.offset, s.authorOf(e), s.names[t], s.now-a.p.touched)
+	since := max(a.p.touched, a.joinedAt)
+	return s.now-since-s.downSince(since) >= a.plan.ttl*5/2
 }

@@ -204,6 +204,7 @@ func (s *simulation) noteEvent(e *entry, ev *lease.Event) {
 	case lease.Rebased:
 		r.tokensFell = r.tokensFell || e.rec.Base.TokenBase < r.before.tokenBase
 		r.baseAt = e.offset
+		s.checkBase(e)
 		for _, in := range r.before.instances {
 			s.noteEnd(in.id)
 		}

@@ -1,11 +1,19 @@
 package marshal
 
 import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/IBM/sarama"
+	"github.com/sirupsen/logrus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/kafka-marshal/marshal/testutil"
 )
@@ -78,4 +86,302 @@ func (b *bench) committed(topic string, partitions int32) (sum int64) {
 	return sum
 }
 
-var _ = testutil.Text
+// scribble appends to the group's shard under the group's name.
+func (b *bench) scribble(values ...[]byte) {
+	b.t.Helper()
+	for _, v := range values {
+		_, err := b.Produce(MarshalTopic, shardOf(testGroup), testutil.Message{Key: []byte(testGroup), Value: v})
+		require.NoError(b.t, err)
+	}
+}
+
+// written gives the values of all records of the group so far.
+func (b *bench) written(m *Marshaler) (values [][]byte) {
+	b.t.Helper()
+	tl := newTail(m.c, shardOf(testGroup))
+	defer tl.close()
+	ctx := within(b.t, patience)
+	start, end, err := tl.bounds(ctx)
+	require.NoError(b.t, err)
+	tl.seek(start)
+	require.NoError(b.t, tl.through(ctx, end, func(e *entry) {
+		if string(e.key) == testGroup {
+			values = append(values, bytes.Clone(e.value))
+		}
+	}))
+	return values
+}
+
+// garbage is what nobody of ours writes.
+func garbage() [][]byte {
+	random := make([]byte, 5000)
+	for i := range random {
+		random[i] = byte(i * i >> 3)
+	}
+	return [][]byte{
+		nil, {}, {0}, {0, 2}, {0, 99}, {0xff}, bytes.Repeat([]byte("/"), 900_000), random, append([]byte{0, 2}, random...),
+		append([]byte{0, 2}, bytes.Repeat([]byte{0xff}, 10)...), []byte("Heartbeat/1/2/3"), {0, 2, 0x0a, 0xff, 0xff, 0xff, 0xff, 0x7f},
+	}
+}
+
+func TestGarbageInTheCoordinationTopicChangesNothingForAnybody(t *testing.T) {
+	b := newBench(t, "t")
+	require.NoError(t, b.CreateTopic(MarshalTopic, 32, map[string]string{"message.timestamp.type": "LogAppendTime"}))
+	b.scribble(garbage()...) // as the first records
+	m1, m2 := b.marshaler("a"), b.marshaler("b")
+	b.consumer(m1, ConsumerOptions{}, "t")
+	b.consumer(m2, ConsumerOptions{}, "t")
+	share(t, 4, m1, m2)
+	for _, v := range b.written(m1)[len(garbage()):] {
+		b.scribble(v, v[:len(v)/2], v[:len(v)-1], append(bytes.Clone(v), 0xff)) // in the middle, truncated and longer; and the record again
+	}
+	b.scribble(garbage()...) // and as the last
+	_, err := b.Produce(MarshalTopic, shardOf(testGroup), testutil.Message{}, testutil.Message{Headers: []kmsg.Header{{Key: "h"}}}, testutil.Text("no key"))
+	require.NoError(t, err)
+	m3 := b.marshaler("c")
+	b.consumer(m3, ConsumerOptions{}, "t")
+	share(t, 4, m1, m2, m3)
+	eventually(t, "one world", func() bool {
+		s := m3.State()
+		return reflect.DeepEqual(m1.State().Keys, s.Keys) && reflect.DeepEqual(m2.State().Keys, s.Keys)
+	})
+}
+
+func TestMorePartitionsOfTheCoordinationTopicChangeNothing(t *testing.T) {
+	b := newBench(t, "t")
+	b.fill("t", 4, 0, 10)
+	m1, m2 := b.marshaler("a"), b.marshaler("b")
+	k1, k2 := collect(t, b.consumer(m1, ConsumerOptions{}, "t")), collect(t, b.consumer(m2, ConsumerOptions{}, "t"))
+	share(t, 4, m1, m2)
+	before := m1.State().Keys
+	b.grow(MarshalTopic, 48)
+	m3 := b.marshaler("c")
+	c3 := b.consumer(m3, ConsumerOptions{}, "t")
+	share(t, 4, m1, m2, m3)
+	moved := 0
+	for i, k := range m3.State().Keys {
+		if k.Epoch != before[i].Epoch {
+			moved++
+		}
+	}
+	assert.Equal(t, 1, moved, "only what went to the newcomer")
+	k3 := collect(t, c3)
+	b.fill("t", 4, 10, 10)
+	eventually(t, "all messages", func() bool { return k1.count()+k2.count()+k3.count() == 80 })
+}
+
+func TestATailOfTheShardThatNobodySeesKeepsNobodyWaiting(t *testing.T) {
+	shard := shardOf(testGroup)
+	for name, hide := range map[string]func(b *bench){
+		"a commit marker": func(b *bench) { b.transact(MarshalTopic, shard, true, "foreign") },
+		"an abort marker": func(b *bench) { b.transact(MarshalTopic, shard, false, "foreign") },
+		"nothing":         func(*bench) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, "t")
+			m := b.marshaler("a")
+			b.consumer(m, ConsumerOptions{}, "t")
+			hide(b)
+			begin := time.Now()
+			m2 := b.marshaler("b")
+			b.consumer(m2, ConsumerOptions{}, "t")
+			share(t, 4, m, m2)
+			assert.Less(t, time.Since(begin), 5*time.Second)
+		})
+	}
+}
+
+// transact writes one transaction.
+func (b *bench) transact(topic string, partition int32, commit bool, values ...string) {
+	b.t.Helper()
+	cfg := b.Config("transactor")
+	cfg.Version = sarama.V2_8_0_0
+	cfg.Producer.Idempotent, cfg.Producer.RequiredAcks, cfg.Net.MaxOpenRequests = true, sarama.WaitForAll, 1
+	cfg.Producer.Transaction.ID = "transaction"
+	cfg.Producer.Return.Successes = true
+	cfg.Producer.Partitioner = sarama.NewManualPartitioner
+	p, err := sarama.NewSyncProducer(b.Addrs(), cfg)
+	require.NoError(b.t, err)
+	defer p.Close()
+	require.NoError(b.t, p.BeginTxn())
+	for _, v := range values {
+		_, _, err := p.SendMessage(&sarama.ProducerMessage{Topic: topic, Partition: partition, Value: sarama.StringEncoder(v)})
+		require.NoError(b.t, err)
+	}
+	if commit {
+		require.NoError(b.t, p.CommitTxn())
+	} else {
+		require.NoError(b.t, p.AbortTxn())
+	}
+}
+
+func TestWhoFallsOffTheStartOfTheShardDropsItsWorldAndJoinsAgain(t *testing.T) {
+	b := newBench(t, "t")
+	b.fill("t", 4, 0, 50)
+	m1, m2 := b.marshaler("a"), b.marshaler("b")
+	c1 := b.consumer(m1, ConsumerOptions{}, "t")
+	k1, k2 := collect(t, c1), collect(t, b.consumer(m2, ConsumerOptions{}, "t"))
+	share(t, 4, m1, m2)
+	eventually(t, "all messages", func() bool { return k1.count()+k2.count() >= 200 })
+	f := b.Faults().Add(testutil.Fault{Client: "a", Keys: testutil.Reads, Do: testutil.Cut})
+	eventually(t, "all at the other", func() bool { return holds(m2) == 4 })
+	_, end, err := b.Offsets(MarshalTopic, shardOf(testGroup))
+	require.NoError(t, err)
+	require.NoError(t, b.DeleteRecords(MarshalTopic, shardOf(testGroup), end))
+	was := k1.count()
+	b.fill("t", 4, 50, 10)
+	f.Remove()
+	eventually(t, "what is new at the other", func() bool { return k2.count()+was >= 240 })
+	eventually(t, "a new life", func() bool { return alive(m1) == 2 && alive(m2) == 2 })
+	assert.Equal(t, was, k1.count(), "nothing by the old world")
+}
+
+func TestANewcomerToAShardWhoseBeginningIsGoneStartsFromASnapshotOfThoseWhoAreThere(t *testing.T) {
+	b := newBench(t, "t")
+	m1 := b.marshaler("a")
+	b.consumer(m1, ConsumerOptions{}, "t")
+	eventually(t, "all", func() bool { return holds(m1) == 4 })
+	require.NoError(t, b.DeleteRecords(MarshalTopic, shardOf(testGroup), -1))
+	m2 := b.marshaler("b")
+	b.consumer(m2, ConsumerOptions{}, "t")
+	share(t, 4, m1, m2)
+	m3 := b.marshaler("c")
+	b.consumer(m3, ConsumerOptions{}, "t")
+	share(t, 4, m1, m2, m3)
+}
+
+func TestANewcomerToAShardWhoseBeginningIsGoneAndWhereNobodyIsBeginsAfresh(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for the largest ttl, 30 s")
+	}
+	t.Parallel()
+	b := newBench(t, "t")
+	b.fill("t", 4, 0, 10)
+	m1 := b.marshaler("a")
+	k1 := collect(t, b.consumer(m1, ConsumerOptions{}, "t"))
+	eventually(t, "all messages", func() bool { return k1.count() == 40 })
+	m1.Terminate()
+	require.NoError(t, b.DeleteRecords(MarshalTopic, shardOf(testGroup), -1))
+	c, err := Dial("b", b.Addrs(), WithLease(testTTL, 0), WithLogger(testutil.Logger(t)))
+	require.NoError(t, err)
+	defer c.Terminate()
+	m2, err := c.NewMarshalerContext(within(t, 2*time.Minute), "b", testGroup)
+	require.NoError(t, err)
+	k2 := collect(t, b.consumer(m2, ConsumerOptions{}, "t"))
+	b.fill("t", 4, 10, 1)
+	eventually(t, "what is new", func() bool { return k2.count() >= 4 })
+	assert.Equal(t, []int64{10}, k2.offsets("t", 0), "the position was kept by Kafka")
+}
+
+func TestGroupsTouchEachOtherNowhere(t *testing.T) {
+	b := newBench(t, "t")
+	b.fill("t", 4, 0, 25)
+	groups := []string{"g", "g1", "g10", shardMate(testGroup)}
+	require.Equal(t, shardOf(testGroup), shardOf(groups[3]))
+	var ms []*Marshaler
+	var ks []*collector
+	for _, g := range groups {
+		m, err := NewMarshaler("same", g, b.Addrs(), WithLease(testTTL, 0), WithLogger(testutil.Logger(t)))
+		require.NoError(t, err)
+		t.Cleanup(m.Terminate)
+		ms, ks = append(ms, m), append(ks, collect(t, b.consumer(m, ConsumerOptions{}, "t")))
+	}
+	for i := range groups {
+		eventually(t, "all messages for each", func() bool { return ks[i].count() == 100 })
+	}
+	ms[0].Terminate()
+	b.fill("t", 4, 25, 5)
+	for i := 1; i < len(groups); i++ {
+		eventually(t, "the new ones for the others", func() bool { return ks[i].count() == 120 })
+		assert.Equal(t, 1, alive(ms[i]))
+		assert.Equal(t, upTo(30), ks[i].offsets("t", 3))
+	}
+}
+
+// shardMate is another group of the same shard.
+func shardMate(group string) string {
+	for i := 0; ; i++ {
+		if name := fmt.Sprint("mate", i); shardOf(name) == shardOf(group) {
+			return name
+		}
+	}
+}
+
+func TestRecordsOfANewerVersionByStrangersAreNeitherHeedNorHarm(t *testing.T) {
+	b := newBench(t, "t")
+	m1 := b.marshaler("a")
+	b.consumer(m1, ConsumerOptions{}, "t")
+	eventually(t, "all", func() bool { return holds(m1) == 4 })
+	before := m1.State().Keys
+	for _, v := range b.written(m1) {
+		if len(v) > 20 {
+			v[1]++ // of a newer version
+			for i := range 16 {
+				v[6+i] ^= 0x55 // and somewhere in it another instance
+			}
+			b.scribble(v)
+		}
+	}
+	m2 := b.marshaler("b")
+	b.consumer(m2, ConsumerOptions{MaximumClaims: 1}, "t")
+	share(t, 4, m1, m2)
+	kept := 0
+	for i, k := range m2.State().Keys {
+		if k.Epoch == before[i].Epoch {
+			kept++
+		}
+	}
+	assert.Equal(t, 3, kept)
+}
+
+func TestWhoCanWriteButNotReadIsSilentAndLosesItsKeys(t *testing.T) {
+	b := newBench(t, "t")
+	b.fill("t", 4, 0, 10)
+	m1, m2 := b.marshaler("a"), b.marshaler("b")
+	k1, k2 := collect(t, b.consumer(m1, ConsumerOptions{}, "t")), collect(t, b.consumer(m2, ConsumerOptions{}, "t"))
+	share(t, 4, m1, m2)
+	f := b.Faults().Add(testutil.Fault{Client: "a", Keys: testutil.Reads, Do: testutil.Drop})
+	eventually(t, "trust that ends", func() bool { return !m1.trusted() })
+	eventually(t, "all at the other", func() bool { return holds(m2) == 4 })
+	b.fill("t", 4, 10, 10)
+	eventually(t, "all messages", func() bool { return k1.count()+k2.count() >= 80 })
+	f.Remove()
+	eventually(t, "a new life", func() bool { return alive(m1) == 2 && alive(m2) == 2 && m1.trusted() })
+}
+
+func TestTwoLivingProcessesWithOneClientIDShareAndSayItOnce(t *testing.T) {
+	b := newBench(t, "t")
+	b.fill("t", 4, 0, 100)
+	var lines levels
+	log := logrus.New()
+	log.AddHook(&lines)
+	log.Out = testWriter{t}
+	o := ConsumerOptions{FastReclaim: true}
+	m1 := b.marshaler("a")
+	k1 := collect(t, b.consumer(m1, o, "t"))
+	eventually(t, "all messages", func() bool { return k1.count() == 400 })
+	m2, err := NewMarshaler("a", testGroup, b.Addrs(), WithLease(testTTL, 0), WithLogger(log))
+	require.NoError(t, err)
+	t.Cleanup(m2.Terminate)
+	k2 := collect(t, b.consumer(m2, o, "t"))
+	eventually(t, "one of them says it", func() bool {
+		return slices.ContainsFunc(lines.bad(), func(l string) bool { return strings.Contains(l, "uses this client id") })
+	})
+	instances := func() map[string]int {
+		n := map[string]int{}
+		for _, k := range m1.State().Keys {
+			n[k.Instance]++
+		}
+		return n
+	}
+	eventually(t, "a share for each", func() bool { n := instances(); return len(n) == 2 && n[""] == 0 })
+	b.fill("t", 4, 100, 50)
+	eventually(t, "the rest", func() bool { return k1.count()+k2.count() == 600 })
+	said := 0
+	for _, l := range lines.bad() {
+		if strings.Contains(l, "uses this client id") {
+			said++
+		}
+	}
+	assert.Equal(t, 1, said)
+}

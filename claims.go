@@ -2,6 +2,7 @@ package marshal
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -29,6 +30,8 @@ type claim struct {
 	open     atomic.Bool
 	draining atomic.Bool
 	deadline time.Duration // of the drain, Mono; guarded by the group's lock
+	sought   bool          // a Seek of ours ends it, to begin it anew; guarded by the group's lock
+	cut      bool          // the drain ended at its deadline; guarded by the group's lock
 
 	mu    sync.Mutex
 	over  error        // why it ended
@@ -63,6 +66,9 @@ func (c *claim) drain() {
 	c.deadline = c.m.c.clock.now().Mono
 	if c.consumer != nil && c.consumer.phase != over {
 		c.deadline += c.consumer.options.DrainTimeout
+		if by := c.consumer.drainBy; by > 0 {
+			c.deadline = min(c.deadline, by)
+		}
 		c.consumer.refetch()
 	}
 }
@@ -108,14 +114,18 @@ func (c *claim) drained(now time.Duration) (done bool, deadline time.Duration) {
 	if !c.draining.Load() {
 		return false, 0
 	}
-	if now >= c.deadline || c.consumer == nil {
-		c.draining.Store(false)
-		return true, 0
-	}
-	for _, p := range c.partitions() {
-		if c.consumer.inFlight(p) > 0 {
-			return false, c.deadline
+	busy := 0
+	if c.consumer != nil {
+		for _, p := range c.partitions() {
+			busy += c.consumer.inFlight(p)
 		}
+	}
+	if busy > 0 && now < c.deadline {
+		return false, c.deadline
+	}
+	if busy > 0 {
+		c.cut = true
+		c.m.c.report.warn(c.fields(), fmt.Sprintf("marshal: handing over with %d messages unfinished, DrainTimeout is over: they come again at the next owner", busy))
 	}
 	c.draining.Store(false)
 	return true, 0

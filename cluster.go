@@ -64,7 +64,7 @@ func DialContext(ctx context.Context, name string, brokers []string, options ...
 		shards: map[int32]*rationalizer{}, marshalers: map[*Marshaler]struct{}{}, closed: make(chan struct{}),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	c.report = newReporter(set.log.WithField("cluster", name))
+	c.report = newReporter(set.log.WithField("process", name))
 	topic, warnings, err := client.EnsureTopic(ctx, kafka.TopicSpec{
 		Name: set.topic, Partitions: shards, Retention: logRetention, MayCreate: set.makesTopic,
 	}, func(t kafka.Topic) error { return c.mayGrow(ctx, t) })
@@ -75,7 +75,7 @@ func DialContext(ctx context.Context, name string, brokers []string, options ...
 	c.topicID = topic.ID
 	c.wg.Go(func() { c.report.run(c.ctx) })
 	for _, w := range warnings {
-		c.report.warn(nil, w)
+		c.report.warn(nil, "marshal: coordination topic "+set.topic+": "+w)
 	}
 	return c, nil
 }
@@ -86,17 +86,20 @@ func shardOf(group string) int32 {
 	return int32(binary.BigEndian.Uint64(sum[:8]) % shards)
 }
 
-// mayGrow refuses to grow a topic that the original Marshal is using: its processes end when the count changes.
+// mayGrow refuses to grow a topic that is used for something else, or that the original Marshal is using: its processes end
+// when the count changes.
 func (c *KafkaCluster) mayGrow(ctx context.Context, t kafka.Topic) error {
 	since := time.Now().Add(-time.Hour)
 	for p := range t.Partitions {
 		tl := newTail(c, int32(p))
-		found, err := tl.textSince(ctx, since)
+		u, err := tl.useSince(ctx, since)
 		tl.close()
-		if err != nil {
-			return fmt.Errorf("cannot tell whether the original marshal uses partition %d: %w", p, err)
-		}
-		if found {
+		switch {
+		case err != nil:
+			return fmt.Errorf("cannot tell what its partition %d is used for: %w", p, err)
+		case u.foreign:
+			return fmt.Errorf("it has %d partitions and holds records that are not marshal's; name a topic that is for marshal alone (WithTopic)", len(t.Partitions))
+		case u.original:
 			return fmt.Errorf("it has %d partitions and holds records of the original marshal younger than an hour, whose processes end when "+
 				"the count changes; stop them for an hour first, or use another topic (WithTopic)", len(t.Partitions))
 		}
@@ -164,7 +167,7 @@ func (c *KafkaCluster) Terminate() {
 	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
 	defer cancel()
 	if err := c.Close(ctx); err != nil {
-		c.set.log.WithField("cluster", c.name).WithError(err).Warn("marshal: terminated without confirmation")
+		c.set.log.WithField("process", c.name).WithError(err).Warn("marshal: terminated without confirmation")
 	}
 }
 

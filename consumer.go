@@ -34,6 +34,7 @@ type Consumer struct {
 	claims    map[*claim]struct{}
 	kept      []lease.Key   // after Terminate(false)
 	keepUntil time.Duration // Mono
+	drainBy   time.Duration // Mono; when who terminates it must have drained at the latest; 0: no limit
 	gone      chan struct{} // closed when the last claim has ended, once it is terminating
 
 	looks, starts chan struct{} // wake the watcher and the starter
@@ -142,6 +143,11 @@ func (c *Consumer) enlist() error {
 		}
 	}
 	m.consumers = append(m.consumers, c)
+	for _, name := range c.names {
+		if len(c.known[name].Partitions) == 0 {
+			c.tellTopic(name, 0, 0)
+		}
+	}
 	c.fetcher.prepare(c.known)
 	c.wg.Go(func() { c.watch(c.ctx) })
 	c.wg.Go(func() { c.starter(c.ctx) })
@@ -218,7 +224,10 @@ func (c *Consumer) learn(topics map[string]kafka.Topic) {
 			continue // not an answer about the topic: what was known stays
 		}
 		was := c.known[name]
-		changed = changed || len(was.Partitions) != len(now.Partitions)
+		if len(was.Partitions) != len(now.Partitions) {
+			changed = true
+			c.tellTopic(name, len(was.Partitions), len(now.Partitions))
+		}
 		if was.ID != now.ID && was.ID != [16]byte{} && now.ID != [16]byte{} {
 			recreated = append(recreated, name)
 			c.first[name] = 0
@@ -293,6 +302,7 @@ func (c *Consumer) positions(ps []member.Position, load *lease.Load) []member.Po
 			if p.moved.Swap(false) {
 				ps = append(ps, p.report())
 			}
+			c.tellStalled(p)
 			load.Lag += p.lag()
 			load.InFlight += int64(c.inFlight(p))
 		}
@@ -357,6 +367,10 @@ func (c *Consumer) terminate(ctx context.Context, release bool) error {
 	if release {
 		if len(c.claims) == 0 {
 			close(c.gone)
+		}
+		if end, ok := ctx.Deadline(); ok { // leave time to release
+			left := time.Until(end)
+			c.drainBy = m.c.clock.now().Mono + left - min(left/5, time.Second)
 		}
 		m.want()
 	}

@@ -53,6 +53,7 @@ func (m *Marshaler) step(events []lease.Event, now member.Now) {
 	ours := false
 	for i := range events {
 		e := &events[i]
+		m.tell(e)
 		if e.Instance != m.instance {
 			continue
 		}
@@ -65,6 +66,7 @@ func (m *Marshaler) step(events []lease.Event, now member.Now) {
 	}
 	m.handle(m.member.Step(events, now))
 	clear(m.handed)
+	m.tellHoldings()
 	if !ours {
 		return
 	}
@@ -146,6 +148,7 @@ func (m *Marshaler) act(a *member.Action) {
 	c := m.claims[a.Key]
 	switch a.Kind {
 	case member.Start:
+		m.claimsChanged = true
 		if c != nil {
 			m.lose(a.Key, c, "superseded")
 		}
@@ -170,7 +173,12 @@ func (m *Marshaler) act(a *member.Action) {
 	case member.Finish:
 		if c != nil {
 			delete(m.claims, a.Key)
-			c.end(errReleased)
+			m.claimsChanged = true
+			if c.cut {
+				c.end(errCut)
+			} else {
+				c.end(errReleased)
+			}
 		}
 	}
 }
@@ -178,10 +186,14 @@ func (m *Marshaler) act(a *member.Action) {
 // errReleased ends a claim that was given back as wanted: nothing of it is in flight, or it timed out.
 var errReleased = fmt.Errorf("%w: released", ErrClaimLost)
 
+// errCut ends one whose drain was not waited for to its end.
+var errCut = fmt.Errorf("%w when DrainTimeout was over", errReleased)
+
 func (m *Marshaler) lose(key lease.Key, c *claim, reason string) {
 	delete(m.claims, key)
+	m.claimsChanged = true
 	c.end(fmt.Errorf("%w: %s", ErrClaimLost, reason))
-	if !c.unread {
+	if !c.unread && !c.sought {
 		m.c.report.warn(c.fields(), "marshal: claim lost: "+reason)
 	}
 }
@@ -293,6 +305,8 @@ func (m *Marshaler) turn() time.Duration {
 	if until := time.Duration(m.trustMono.Load()); until > now.Mono {
 		next = min(next, until) // what the channel offers is taken back then
 	}
+	m.tellTrust()
+	m.tellHoldings()
 	next = min(next, m.wake)
 	m.armed = next
 	return next

@@ -43,30 +43,33 @@ type Marshaler struct {
 	g *group // set once, before anybody else knows of it
 
 	// guarded by g.mu
-	member    *member.Member // nil: before the first life, and between two
-	instance  lease.InstanceID
-	consumers []*Consumer
-	claims    map[lease.Key]*claim
-	handed    map[lease.Key]bool // keys that the newest records handed to us: nobody reset their offsets meanwhile
-	armed     time.Duration      // when the loop wakes by itself
-	wake      time.Duration      // when the member wants its tick
-	boot      time.Duration      // the boot clock at the newest tick
-	gatherAt  time.Duration      // when positions that moved are due in the log
-	joined    chan struct{}      // closed when the first Join was read back
-	isJoined  bool
-	left      chan struct{} // closed when the member has left
-	hasLeft   bool
-	leaving   bool
-	outdated  bool          // the group uses a version that this process cannot read: no life any more
-	changed   chan struct{} // closed and made anew when something of ours was read back
-	flush     bool          // somebody waits for a heartbeat
-	flushed   time.Duration // when the last such heartbeat was made; 0: it was read back
+	member        *member.Member // nil: before the first life, and between two
+	instance      lease.InstanceID
+	consumers     []*Consumer
+	claims        map[lease.Key]*claim
+	handed        map[lease.Key]bool // keys that the newest records handed to us: nobody reset their offsets meanwhile
+	armed         time.Duration      // when the loop wakes by itself
+	wake          time.Duration      // when the member wants its tick
+	boot          time.Duration      // the boot clock at the newest tick
+	gatherAt      time.Duration      // when positions that moved are due in the log
+	joined        chan struct{}      // closed when the first Join was read back
+	isJoined      bool
+	left          chan struct{} // closed when the member has left
+	hasLeft       bool
+	leaving       bool
+	outdated      bool            // the group uses a version that this process cannot read: no life any more
+	changed       chan struct{}   // closed and made anew when something of ours was read back
+	mixed         map[string]bool // topics that were warned of, see warnOfMix
+	suspended     bool            // told that hand-out is suspended
+	claimsChanged bool            // and not told yet
+	flush         bool            // somebody waits for a heartbeat
+	flushed       time.Duration   // when the last such heartbeat was made; 0: it was read back
 }
 
 func newMarshaler(c *KafkaCluster, clientID, groupID string) *Marshaler {
 	m := &Marshaler{
 		c: c, clientID: clientID, groupID: groupID, out: newOutbox(), kick: make(chan struct{}, 1), closed: make(chan struct{}),
-		claims: map[lease.Key]*claim{}, handed: map[lease.Key]bool{},
+		claims: map[lease.Key]*claim{}, handed: map[lease.Key]bool{}, mixed: map[string]bool{},
 		joined: make(chan struct{}), left: make(chan struct{}), changed: make(chan struct{}),
 	}
 	m.ctx, m.cancel = context.WithCancel(c.ctx)

@@ -34,7 +34,7 @@ func (m *Message) Context() context.Context {
 
 // Commit says that the message is finished: what Consumer.Commit does. It does not block and does no I/O.
 func (m *Message) Commit() error {
-	if m.from == nil {
+	if m == nil || m.from == nil {
 		return ErrNotHandedOut
 	}
 	return m.from.commit(m.Offset)

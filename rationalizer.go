@@ -312,7 +312,7 @@ func (r *rationalizer) appendSnapshot(group string, records []lease.Record) {
 				break
 			}
 			if ctx.Err() != nil || kafka.Refused(err) && !kafka.LookAgain(err) {
-				r.c.report.lasting("snapshot "+group, logrus.Fields{"group": group}, "marshal: a snapshot could not be written: "+err.Error())
+				r.c.report.warn(logrus.Fields{"group": group}, "marshal: a snapshot could not be written: "+err.Error())
 				return
 			}
 			pause(ctx, retryPause())

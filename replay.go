@@ -242,7 +242,7 @@ func (g *group) recheck(ctx context.Context) {
 	f := logrus.Fields{"group": g.name}
 	switch {
 	case err != nil:
-		g.r.c.report.lasting("recheck "+g.name, f, "marshal: cannot read the group's history again: "+err.Error())
+		g.r.c.report.warn(f, "marshal: cannot read the group's history again: "+err.Error())
 	case same:
 		g.r.c.report.info(f, "marshal: the history is what this process had read; the other member will find its fault")
 	default:

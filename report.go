@@ -16,9 +16,12 @@ type reporter struct {
 	lines   chan line
 	dropped atomic.Int64
 
-	mu   sync.Mutex
-	last map[string]time.Time // of rate-limited lines
+	mu       sync.Mutex
+	problems map[string]*problem
 }
+
+// problem is one that came before, and may last.
+type problem struct{ first, newest, told time.Time }
 
 type line struct {
 	level  logrus.Level
@@ -28,11 +31,13 @@ type line struct {
 
 const (
 	reportQueue = 4096
-	reportEvery = 10 * time.Second // of one rate-limited line
+	reportEvery = 10 * time.Second // a problem that lasts is told again
+	lastsAfter  = 2 * time.Second  // what is over sooner is not told: leaders move, connections are cut
+	isNewAfter  = 5 * time.Second  // without it, it begins anew
 )
 
 func newReporter(log logrus.FieldLogger) *reporter {
-	return &reporter{log: log, lines: make(chan line, reportQueue), last: map[string]time.Time{}}
+	return &reporter{log: log, lines: make(chan line, reportQueue), problems: map[string]*problem{}}
 }
 
 func (r *reporter) run(ctx context.Context) {
@@ -82,19 +87,28 @@ func (r *reporter) info(f logrus.Fields, text string)  { r.put(logrus.InfoLevel,
 func (r *reporter) warn(f logrus.Fields, text string)  { r.put(logrus.WarnLevel, f, text) }
 func (r *reporter) error(f logrus.Fields, text string) { r.put(logrus.ErrorLevel, f, text) }
 
-// lasting writes a line about a problem that may go on for long: at most one per key in 10 s.
+// lasting writes a line about a problem that comes again and again, once it has lasted for 2 s, and then each 10 s.
 func (r *reporter) lasting(key string, f logrus.Fields, text string) {
-	now := time.Now()
-	r.mu.Lock()
-	ok := now.Sub(r.last[key]) >= reportEvery
-	if ok {
-		if len(r.last) > reportQueue {
-			clear(r.last)
-		}
-		r.last[key] = now
-	}
-	r.mu.Unlock()
-	if ok {
+	if r.tell(key, time.Now()) {
 		r.warn(f, text)
 	}
+}
+
+func (r *reporter) tell(key string, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.problems[key]
+	if p == nil || now.Sub(p.newest) > isNewAfter {
+		if len(r.problems) > reportQueue {
+			clear(r.problems)
+		}
+		r.problems[key] = &problem{first: now, newest: now}
+		return false
+	}
+	p.newest = now
+	if now.Sub(p.first) < lastsAfter || now.Sub(p.told) < reportEvery {
+		return false
+	}
+	p.told = now
+	return true
 }

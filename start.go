@@ -159,7 +159,7 @@ func (c *Consumer) startFromKafka(ctx context.Context, starts []*start) error {
 func (c *Consumer) adopt(ctx context.Context, s *start, offset int64) error {
 	f := s.claim.fields()
 	f["offset"], f["progress"] = offset, s.next
-	c.m.c.report.warn(f, "marshal: the group's offset was set from outside; going on there")
+	c.m.c.report.info(f, "marshal: the group's offset was set from outside; going on there")
 	mark := []kafka.Committed{{Topic: s.claim.key.Topic, Partition: s.id, Offset: offset, Metadata: c.m.metadata(s.topicID, s.claim.token)}}
 	if err := c.m.c.client.CommitOffsets(ctx, c.m.groupID, mark); err != nil || mark[0].Err != nil {
 		return fmt.Errorf("marking the offset of %s/%d: %w", mark[0].Topic, s.id, errors.Join(err, mark[0].Err))
@@ -171,6 +171,7 @@ func (c *Consumer) adopt(ctx context.Context, s *start, offset int64) error {
 // seek sets a partition's progress under the claim's epoch.
 func (c *Consumer) seek(cl *claim, id int32, topicID lease.TopicID, next int64) {
 	c.m.withMember(func(now member.Now) member.Output {
+		cl.sought = true
 		return c.m.member.Seek(lease.Key{Topic: cl.key.Topic, Partition: id}, topicID, next, cl.epoch, now)
 	})
 }

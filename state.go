@@ -3,6 +3,7 @@ package marshal
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kafka-marshal/marshal/internal/lease"
@@ -26,6 +27,7 @@ type InstanceState struct {
 	Silent                 time.Duration // how long nothing was heard of it while the log was alive; 0 for our own
 	Claims                 int
 	InFlight, Lag          int64 // as it last said
+	Suspended              bool  // this process: its lease is not confirmed at the moment, so it hands out nothing
 }
 
 // KeyState is one partition, or one topic that is claimed as a whole (Partition -1).
@@ -36,8 +38,9 @@ type KeyState struct {
 	Client    string // of its holder, or of the last one
 	Epoch     int64
 	Token     int64
-	Next      int64  // the next offset to read, of a partition; -1: not known
-	Why       string // of one that nobody holds
+	Next      int64   // the next offset to read, of a partition; -1: not known
+	Parts     []int64 // the same for each partition, of a topic that is claimed as a whole
+	Why       string  // of one that nobody holds
 }
 
 // State gives what this process knows of the group. It does not touch the network.
@@ -59,7 +62,9 @@ func (m *Marshaler) State() State {
 			Instance: i.ID.String(), Client: i.Client, Host: i.Host, Parked: i.Status == lease.IsParked, TTL: i.TTL,
 			LastHeartbeat: time.UnixMilli(i.RenewedTime), Claims: w.HeldCount(i.ID), InFlight: i.Load.InFlight, Lag: i.Load.Lag,
 		}
-		if m.member != nil && i.ID != m.instance {
+		if i.ID == m.instance {
+			in.Suspended = !m.trusted()
+		} else if m.member != nil {
 			in.Silent = m.member.LiveTime(i.ID)
 		}
 		s.Instances = append(s.Instances, in)
@@ -75,13 +80,20 @@ func (m *Marshaler) State() State {
 			Topic: k.Topic, Partition: k.Partition, Instance: l.Instance.String(), Client: clients[l.Instance],
 			Epoch: l.Epoch, Token: w.TokenBase() + l.Epoch, Next: lease.NoProgress,
 		}
-		if p, ok := w.Progress(k.Topic, k.Partition); ok {
-			ks.Next = p.Next
+		if k.Partition == lease.WholeTopic {
+			for id := range w.Partitions(k.Topic) {
+				ks.Parts = append(ks.Parts, next(w, k.Topic, id))
+			}
+		} else {
+			ks.Next = next(w, k.Topic, k.Partition)
 		}
 		s.Keys = append(s.Keys, ks)
 	}
 	plan := m.g.planner.Plan(w)
 	for topic, n := range counts {
+		if n == 0 {
+			s.Keys = append(s.Keys, KeyState{Topic: topic, Partition: lease.WholeTopic, Next: lease.NoProgress, Why: "no such topic, as far as the group sees"})
+		}
 		for id := range n {
 			if _, _, held := w.Owner(topic, id); !held {
 				s.Keys = append(s.Keys, unheld(w, plan, clients, lease.Key{Topic: topic, Partition: id}, whole[topic]))
@@ -92,6 +104,13 @@ func (m *Marshaler) State() State {
 		return compareKeys(lease.Key{Topic: a.Topic, Partition: a.Partition}, lease.Key{Topic: b.Topic, Partition: b.Partition})
 	})
 	return s
+}
+
+func next(w *lease.World, topic string, partition int32) int64 {
+	if p, ok := w.Progress(topic, partition); ok {
+		return p.Next
+	}
+	return lease.NoProgress
 }
 
 // unheld describes a partition that nobody holds.
@@ -115,33 +134,46 @@ func unheld(w *lease.World, plan *policy.Plan, clients map[lease.InstanceID]stri
 	return ks
 }
 
-// PrintState writes State to the log, one line per member and per key. It does not block anything else.
-func (m *Marshaler) PrintState() { m.c.set.log.Info(m.State().String()) }
+// PrintState writes State to the log, a line for the group, for each member and for each key. It does not block anything else.
+func (m *Marshaler) PrintState() {
+	for _, line := range m.State().lines() {
+		m.c.report.info(m.fields(), "marshal: "+line)
+	}
+}
 
 // PrintState writes the state of the consumer's group to the log; see Marshaler.PrintState.
 func (c *Consumer) PrintState() { c.m.PrintState() }
 
-// String gives a line per member and per key.
-func (s State) String() string {
-	b := fmt.Appendf(nil, "group %s at offset %d: %d members, %d keys\n", s.Group, s.Offset, len(s.Instances), len(s.Keys))
+// String gives the lines that PrintState writes.
+func (s State) String() string { return strings.Join(s.lines(), "\n") }
+
+func (s State) lines() []string {
+	lines := []string{fmt.Sprintf("group %s at offset %d: %d members, %d keys", s.Group, s.Offset, len(s.Instances), len(s.Keys))}
 	for _, i := range s.Instances {
 		note := ""
-		if i.Parked {
-			note = ", parked"
+		switch {
+		case i.Parked:
+			note = ", parked: its keys are kept for the next run"
+		case i.Suspended:
+			note = ", hand-out suspended: its lease is not confirmed"
 		}
-		b = fmt.Appendf(b, "  member %s client %s on %s: %d claims, lag %d, in flight %d, silent %v of %v%s\n",
-			i.Instance, i.Client, i.Host, i.Claims, i.Lag, i.InFlight, i.Silent.Round(time.Millisecond), i.TTL, note)
+		lines = append(lines, fmt.Sprintf("  member %s (%s) on %s: %d claims, lag %d, in flight %d, silent %v of %v%s",
+			i.Client, i.Instance, i.Host, i.Claims, i.Lag, i.InFlight, i.Silent.Round(time.Millisecond), i.TTL, note))
 	}
 	for _, k := range s.Keys {
-		name := fmt.Sprintf("%s/%d", k.Topic, k.Partition)
-		if k.Partition == lease.WholeTopic {
-			name = k.Topic + " (whole topic)"
-		}
-		if k.Instance == "" {
-			b = fmt.Appendf(b, "  %s next %d: %s\n", name, k.Next, k.Why)
-		} else {
-			b = fmt.Appendf(b, "  %s next %d: %s client %s epoch %d token %d\n", name, k.Next, k.Instance, k.Client, k.Epoch, k.Token)
-		}
+		lines = append(lines, "  "+k.String())
 	}
-	return string(b)
+	return lines
+}
+
+// String describes a key in one line.
+func (k KeyState) String() string {
+	name, at := fmt.Sprintf("%s/%d", k.Topic, k.Partition), fmt.Sprintf("next %d", k.Next)
+	if k.Partition == lease.WholeTopic {
+		name, at = k.Topic+" (whole)", fmt.Sprintf("next %d", k.Parts)
+	}
+	if k.Instance == "" {
+		return fmt.Sprintf("%s %s: %s", name, at, k.Why)
+	}
+	return fmt.Sprintf("%s %s: %s (%s) epoch %d token %d", name, at, k.Client, k.Instance, k.Epoch, k.Token)
 }

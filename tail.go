@@ -1,6 +1,7 @@
 package marshal
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -236,21 +237,46 @@ func (t *tail) through(ctx context.Context, to int64, each func(*entry)) error {
 	return nil
 }
 
-// textSince tells whether the shard holds a text record of the original Marshal that is not older than since.
-func (t *tail) textSince(ctx context.Context, since time.Time) (found bool, err error) {
-	_, end, err := t.bounds(ctx)
-	if err != nil {
-		return false, err
+// use is what a shard is used for.
+type use struct {
+	original bool // by the original Marshal, not long ago
+	foreign  bool // by somebody else
+}
+
+// useSince looks at the shard's first records, and at all that are not older than since.
+func (t *tail) useSince(ctx context.Context, since time.Time) (u use, err error) {
+	start, end, err := t.bounds(ctx)
+	if err != nil || start == end {
+		return u, err
+	}
+	look := func(e *entry) {
+		switch original := writtenByOriginal(e.value); {
+		case original && e.timestamp >= since.UnixMilli():
+			u.original = true
+		case !original && (len(e.value) < 2 || e.value[0] != 0):
+			u.foreign = true
+		}
+	}
+	t.seek(start)
+	if err := t.poll(ctx, 0, look); err != nil {
+		return u, err
 	}
 	from, err := t.at(ctx, since.UnixMilli(), end)
 	if err != nil {
-		return false, err
+		return u, err
 	}
 	t.seek(from)
-	err = t.through(ctx, end, func(e *entry) {
-		found = found || len(e.value) > 0 && e.value[0] != 0 && e.timestamp >= since.UnixMilli()
-	})
-	return found, err
+	return u, t.through(ctx, end, look)
+}
+
+// writtenByOriginal tells whether a record has the form of the original Marshal's: a type, and fields joined by slashes.
+func writtenByOriginal(value []byte) bool {
+	kind, _, ok := bytes.Cut(value, []byte("/"))
+	switch string(kind) {
+	case "Heartbeat", "ClaimingPartition", "ReleasingPartition", "ClaimingMessages":
+		return ok
+	}
+	return false
 }
 
 // endsBelow tells whether the first batch of raw lies wholly below offset.

@@ -3,12 +3,15 @@ package marshal
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/IBM/sarama"
+	"github.com/sirupsen/logrus"
 	"github.com/stretchr/testify/require"
 
 	"github.com/kafka-marshal/marshal/testutil"
@@ -181,4 +184,32 @@ func (l *lockedBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return string(l.b)
+}
+
+// lines remembers what was logged, by level.
+type lines struct {
+	mu    sync.Mutex
+	texts []string
+}
+
+func (l *lines) Levels() []logrus.Level { return logrus.AllLevels }
+
+func (l *lines) Fire(e *logrus.Entry) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.texts = append(l.texts, e.Level.String()+": "+e.Message)
+	return nil
+}
+
+func (l *lines) has(level, part string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.texts, func(s string) bool { return strings.HasPrefix(s, level) && strings.Contains(s, part) })
+}
+
+// logged is a logger that writes into the test's log, and remembers.
+func logged(t testing.TB) (*logrus.Logger, *lines) {
+	log, seen := testutil.Logger(t), &lines{}
+	log.AddHook(seen)
+	return log, seen
 }

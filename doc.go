@@ -20,17 +20,18 @@
 //	if err != nil {
 //		return err
 //	}
-//	defer m.Terminate()
 //	c, err := m.NewConsumer([]string{"orders"}, marshal.ConsumerOptions{})
 //	if err != nil {
 //		return err
 //	}
+//	context.AfterFunc(untilSIGTERM, m.Terminate) // closes the channel, hands over
 //	for msg := range c.ConsumeChannel() {
 //		handle(msg)
 //		if err := c.Commit(msg); err != nil {
 //			log.Print(err) // the claim was lost: somebody else gets the message again
 //		}
 //	}
+//	m.Terminate() // waits until all is handed over
 //
 // What it promises: a partition has one owner at a time, whatever clocks and pauses do, in the sense that no two
 // processes are handed its messages at once; work in hand may outlive a claim, which is what Message.Token is for. Each

@@ -23,8 +23,9 @@ func (m *Message) Token() int64 {
 	return m.from.token
 }
 
-// Context is cancelled with the cause ErrClaimLost when the claim is lost (context.Cause tells). A hand-over that was waited
-// for, or hand-out suspended for a while, does not cancel it.
+// Context is cancelled when the claim is over, with the cause that Commit gives from then on (context.Cause tells): ErrClaimLost
+// where it was lost or handed over, ErrTerminated after Terminate(false). While a hand-over waits for the message, or hand-out is
+// suspended for a while, it is not cancelled.
 func (m *Message) Context() context.Context {
 	if m.from == nil {
 		return context.Background()

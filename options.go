@@ -103,7 +103,8 @@ const (
 	ResetToEarliest OutOfRange = iota
 	// ResetToLatest goes on behind the newest record.
 	ResetToLatest
-	// FailOutOfRange stops the partition with a *PartitionError, again and again, until its position is set.
+	// FailOutOfRange stops the partition with a *PartitionError, again and again, until its position is set: end all processes of
+	// the group, set its offset in Kafka (kafka-consumer-groups --reset-offsets), and start them again.
 	FailOutOfRange
 )
 
@@ -112,12 +113,14 @@ type ConsumerOptions struct {
 	// FastReclaim lets a process take the keys of an earlier run with the same client id over as soon as it is clear that
 	// that run is gone (about a second), without waiting for its lease to end. Defaults to off.
 	FastReclaim bool
-	// ClaimEntireTopic claims topics, not partitions. Defaults to off.
+	// ClaimEntireTopic claims topics, not partitions. It must be the same in the whole group for one topic: a topic that is held as
+	// partitions cannot be claimed as a whole, nor the other way round, so in a mix some get nothing of it. Defaults to off.
 	ClaimEntireTopic bool
 	// GreedyClaims claims everything free at once, up to MaximumClaims, instead of an even share; what it holds is not
 	// balanced away. Defaults to off.
 	GreedyClaims bool
-	// StrictOrdering has at most one message of a partition in flight: the next is handed out when it is committed. Defaults to off.
+	// StrictOrdering has at most one message of a partition in flight: the next is handed out when it is committed. It sets
+	// MaxInFlight to 1. Defaults to off.
 	StrictOrdering bool
 	// MaximumClaims is how many partitions (topics with ClaimEntireTopic) are claimed at most. Defaults to 0, no limit.
 	MaximumClaims int
@@ -147,7 +150,8 @@ type ConsumerOptions struct {
 	// 10 ms to 1 minute. Defaults to 1 s.
 	CommitInterval time.Duration
 	// DrainTimeout is how long a partition that is handed over waits for messages in flight; what is unfinished then is handed out
-	// again by its next owner, and a Commit of it gives ErrClaimLost. Defaults to 5 s.
+	// again by its next owner, and a Commit of it gives ErrClaimLost. Terminate and Close wait shorter where their own limit ends
+	// sooner. Defaults to 5 s.
 	DrainTimeout time.Duration
 	// RestartGrace is for how long keys are kept for the next run after Terminate(false), up to an hour. Defaults to 30 s.
 	RestartGrace time.Duration
@@ -194,7 +198,9 @@ func (o ConsumerOptions) Validate() error {
 	const most = 1<<31 - 1
 	check("MaximumClaims", int64(o.MaximumClaims), 0, most)
 	check("Weight", int64(o.Weight), 1, 1000)
-	check("StartOffset", int64(o.StartOffset), int64(StartLatest), 1<<62)
+	if o.StartOffset < StartLatest {
+		errs = append(errs, fmt.Errorf("marshal: StartOffset is %d, use StartEarliest, StartLatest or StartAt(time)", o.StartOffset))
+	}
 	check("OnOutOfRange", int64(o.OnOutOfRange), int64(ResetToEarliest), int64(FailOutOfRange))
 	check("MaxInFlight", int64(o.MaxInFlight), 1, 1_000_000)
 	check("MaxBufferedBytes", int64(o.MaxBufferedBytes), 1<<10, most)
@@ -208,7 +214,9 @@ func (o ConsumerOptions) Validate() error {
 	span("RestartGrace", o.RestartGrace, time.Millisecond, lease.MaxGrace)
 	span("WatchInterval", o.WatchInterval, 10*time.Millisecond, time.Hour)
 	span("RetryBackoffMin", o.RetryBackoffMin, time.Millisecond, time.Minute)
-	span("RetryBackoffMax", o.RetryBackoffMax, o.RetryBackoffMin, time.Minute)
+	if o.RetryBackoffMin <= time.Minute {
+		span("RetryBackoffMax", o.RetryBackoffMax, o.RetryBackoffMin, time.Minute)
+	}
 	return errors.Join(errs...)
 }
 

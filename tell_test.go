@@ -61,7 +61,9 @@ func TestAMixedGroupIsWarned(t *testing.T) {
 	eventually(t, "the topic", func() bool { return holds(m) == 1 })
 	require.Len(t, m.State().Keys[0].Parts, 4)
 	b.consumer(b.marshaler("b"), ConsumerOptions{}, "t")
-	eventually(t, "a warning", func() bool { return seen.has("warning", "claimed as a whole by some members and by partitions by others") })
+	eventually(t, "a warning", func() bool {
+		return seen.has("warning", "claimed as a whole by some members and by partitions by others")
+	})
 }
 
 func TestAForgottenCommitIsToldWhenItPausesThePartition(t *testing.T) {
@@ -70,7 +72,9 @@ func TestAForgottenCommitIsToldWhenItPausesThePartition(t *testing.T) {
 	log, seen := logged(t)
 	c := b.consumer(b.marshaler("a", WithLogger(log)), ConsumerOptions{MaxInFlight: 20, CommitInterval: 50 * time.Millisecond}, "t")
 	collectBut(t, c, func(m *Message) bool { return m.Offset == 3 })
-	eventually(t, "a warning", func() bool { return seen.has("warning", "t/0 is paused at MaxInFlight: 20 messages are handed out from offset 3 on") })
+	eventually(t, "a warning", func() bool {
+		return seen.has("warning", "t/0 is paused at MaxInFlight: 20 messages are handed out from offset 3 on")
+	})
 }
 
 func TestADrainThatIsCutOffIsTold(t *testing.T) {

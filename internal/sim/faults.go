@@ -41,6 +41,7 @@ const (
 	parkLateFault
 	everybodyLeavesFault
 	sleepersFault
+	darkBeginFault
 	everybodyDiesFault
 	interestFault
 	growTopicFault
@@ -97,7 +98,8 @@ var faultNames = [faultKinds]string{
 	cutAnswersFault: "one way cut: all answers lost", stuckFetchFault: "fetch connection hangs", slowLinkFault: "delays up to ttl", slowReadFault: "slow reader", lossyLinkFault: "lossy link",
 	newcomerFault: "newcomer", namesakeFault: "living namesake", muteNamesakeFault: "namesake that cannot append, fast reclaim",
 	leaveFault: "terminate(true)", parkFault: "terminate(false), restart in time", parkLateFault: "terminate(false), restart too late",
-	everybodyLeavesFault: "everybody leaves", everybodyDiesFault: "everybody dies", sleepersFault: "everybody silent beyond the silence of rule b", interestFault: "interests change", growTopicFault: "topic grows", recreateTopicFault: "topic recreated",
+	everybodyLeavesFault: "everybody leaves", everybodyDiesFault: "everybody dies", sleepersFault: "everybody silent beyond the silence of rule b",
+	darkBeginFault: "outage beyond that silence, a newcomer without a base", interestFault: "interests change", growTopicFault: "topic grows", recreateTopicFault: "topic recreated",
 	pinFault: "keys claimed by hand", keepFault: "consumer terminated(false)", unableFault: "member cannot run a key", seekFault: "seek by the owner", seekFreeFault: "seek from outside", seekTopicFault: "seek of a topic",
 	retentionFault: "retention cuts the log", brokerClockFault: "broker's clock jumps", truncateFault: "log loses its tail", truncateBlindFault: "log loses its tail, fetch is blind",
 	probeFault: "tool asks for a snapshot", foreignFault: "foreign message", unknownAuthorFault: "record of an unknown", seqJumpFault: "absurd seq", absurdJoinFault: "absurd join",
@@ -118,7 +120,7 @@ func (s *simulation) weigh() {
 	}
 	s.weights[fastReclaimFault] = pick(s, []float64{0, 0, 0.2, 1})
 	s.weights[lateStartFault] = 0.2
-	for _, k := range []faultKind{everybodyLeavesFault, everybodyDiesFault, sleepersFault, brokerClockFault, recreateTopicFault, growTopicFault} {
+	for _, k := range []faultKind{everybodyLeavesFault, everybodyDiesFault, sleepersFault, darkBeginFault, brokerClockFault, recreateTopicFault, growTopicFault} {
 		s.weights[k] *= 0.3
 	}
 	for _, k := range []faultKind{truncateFault, truncateBlindFault} {
@@ -401,6 +403,8 @@ func (s *simulation) causeMembership(k faultKind) bool {
 		return true
 	case sleepersFault:
 		return s.sleepers()
+	case darkBeginFault:
+		return s.darkBegin()
 	case everybodyLeavesFault, everybodyDiesFault:
 		for _, p := range s.alive() {
 			if k == everybodyDiesFault {
@@ -460,6 +464,19 @@ func (s *simulation) sleepers() bool {
 	}
 	s.log.start = s.log.end()
 	s.newProcess().start()
+	return true
+}
+
+// darkBegin takes the log away for longer than a newcomer without a base waits, from its first Probe on: silence of a log
+// that nobody reaches proves nothing.
+func (s *simulation) darkBegin() bool {
+	if len(s.alive()) == 0 || s.log.end()-s.log.start < 2 || s.now+lease.MaxTTL > s.period || len(s.procs) >= 14 {
+		return false
+	}
+	s.log.start = s.log.end()
+	p := s.newProcess()
+	p.dark = lease.MaxTTL + s.between(5*time.Second, 15*time.Second)
+	p.start()
 	return true
 }
 

@@ -49,9 +49,9 @@ type process struct {
 	planner  *policy.Planner
 	beginner *history.Beginner
 	began    time.Duration // real time of its first Probe
-	hourOld  bool
-	aux      *producer // of snapshots, probes and bases
-	cursor   int64     // next offset to fetch
+	dark     time.Duration // for how long the log is away once it has no base; 0: not at all
+	aux      *producer     // of snapshots, probes and bases
+	cursor   int64         // next offset to fetch
 	lastRead *entry
 	chain    uint64     // identifies the sequence of messages that its world has applied
 	recent   [64]passed // chain at the newest offsets
@@ -177,6 +177,10 @@ func (p *process) begin(sc *history.Scan, from int64, read []*entry, group bool)
 	p.tellOldest()
 	p.fetch()
 	p.deliver(run, p.tickBeginner)
+	if d := p.dark; d > 0 {
+		p.dark = 0
+		s.outage(d)
+	}
 }
 
 // tellOldest tells the beginner of the shard's oldest record.
@@ -184,7 +188,6 @@ func (p *process) tellOldest() {
 	l := &p.sim.log
 	if l.start < l.end() {
 		e := l.at(l.start)
-		p.hourOld = p.sim.brokerMillis()-e.millis >= time.Hour.Milliseconds()
 		p.beginner.Oldest(e.millis, true)
 	}
 }

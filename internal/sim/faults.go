@@ -467,7 +467,7 @@ func (s *simulation) sleepers() bool {
 	return true
 }
 
-// darkBegin takes the log away for longer than a newcomer without a base waits, from its first Probe on: silence of a log
+// darkBegin takes the log away for longer than a newcomer without a base waits, once it has read its first Probe back: silence of a log
 // that nobody reaches proves nothing.
 func (s *simulation) darkBegin() bool {
 	if len(s.alive()) == 0 || s.log.end()-s.log.start < 2 || s.now+lease.MaxTTL > s.period || len(s.procs) >= 14 {

@@ -49,7 +49,7 @@ type process struct {
 	planner  *policy.Planner
 	beginner *history.Beginner
 	began    time.Duration // real time of its first Probe
-	dark     time.Duration // for how long the log is away once it has no base; 0: not at all
+	dark     time.Duration // for how long the log is away once it has no base and has read a Probe back; 0: not at all
 	aux      *producer     // of snapshots, probes and bases
 	cursor   int64         // next offset to fetch
 	lastRead *entry
@@ -177,10 +177,6 @@ func (p *process) begin(sc *history.Scan, from int64, read []*entry, group bool)
 	p.tellOldest()
 	p.fetch()
 	p.deliver(run, p.tickBeginner)
-	if d := p.dark; d > 0 {
-		p.dark = 0
-		s.outage(d)
-	}
 }
 
 // tellOldest tells the beginner of the shard's oldest record.
@@ -251,6 +247,10 @@ func (p *process) takeBeginning(batch []*entry) {
 		}
 		p.follow(base, read, base.From)
 		return
+	}
+	if d := p.dark; d > 0 {
+		p.dark = 0
+		s.outage(d)
 	}
 	run := p.run
 	p.deliver(run, p.tickBeginner)

@@ -246,7 +246,7 @@ func TestTheUsersSettingsAreCopied(t *testing.T) {
 	})
 	c := dial(t, user, k.ListenAddrs()...)
 	user.Net.Proxy.Dialer = nil // no later change counts
-	_, err = c.Topics(within(t, time.Second))
+	_, err = c.Topics(within(t, 5*time.Second))
 	require.NoError(t, err)
 	assert.Positive(t, dialled)
 
@@ -283,7 +283,7 @@ func TestCloseEndsCallsUnderWayWithErrClosed(t *testing.T) {
 	begin := time.Now()
 	require.NoError(t, c.Close())
 	wg.Wait()
-	assert.Less(t, time.Since(begin), 500*time.Millisecond)
+	assert.Less(t, time.Since(begin), 1500*time.Millisecond)
 	_, err = c.Topics(t.Context(), "t")
 	assert.ErrorIs(t, err, ErrClosed)
 	assert.ErrorIs(t, c.Offsets(t.Context(), []OffsetQuery{{"t", 0, -1}})[0].Err, ErrClosed)

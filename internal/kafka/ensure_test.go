@@ -50,12 +50,12 @@ func TestMakingItCanBeSwitchedOff(t *testing.T) {
 	c := dial(t, nil, k.ListenAddrs()...)
 	s := spec
 	s.MayCreate = false
-	_, _, err := c.EnsureTopic(within(t, time.Second), s, nil)
+	_, _, err := c.EnsureTopic(within(t, 5*time.Second), s, nil)
 	require.ErrorIs(t, err, ErrUnknownTopic)
 	assert.ErrorContains(t, err, "32 partitions, replication factor 3, cleanup.policy=delete, message.timestamp.type=LogAppendTime, retention.ms=604800000, min.insync.replicas=2")
 	assert.Nil(t, k.TopicInfo("__marshal"))
 	require.NoError(t, k.CreateTopic("__marshal", 8, nil))
-	_, _, err = c.EnsureTopic(within(t, time.Second), s, mayNotGrow(t))
+	_, _, err = c.EnsureTopic(within(t, 5*time.Second), s, mayNotGrow(t))
 	assert.ErrorContains(t, err, "it has 8 partitions and needs 32")
 	assert.Len(t, k.PartitionInfos("__marshal"), 8)
 }
@@ -79,14 +79,14 @@ func TestASmallerTopicGrowsWhenItMay(t *testing.T) {
 	require.NoError(t, k.CreateTopic("__marshal", 8, nil))
 	c := dial(t, nil, k.ListenAddrs()...)
 	no := errors.New("the original is at work")
-	_, _, err := c.EnsureTopic(within(t, time.Second), spec, func(topic Topic) error {
+	_, _, err := c.EnsureTopic(within(t, 5*time.Second), spec, func(topic Topic) error {
 		assert.Len(t, topic.Partitions, 8)
 		return no
 	})
 	require.ErrorIs(t, err, no)
 	assert.Len(t, k.PartitionInfos("__marshal"), 8)
 	asked := 0
-	topic, _, err := c.EnsureTopic(within(t, time.Second), spec, func(Topic) error { asked++; return nil })
+	topic, _, err := c.EnsureTopic(within(t, 5*time.Second), spec, func(Topic) error { asked++; return nil })
 	require.NoError(t, err)
 	assert.Len(t, topic.Partitions, 32)
 	assert.Equal(t, 1, asked)
@@ -96,7 +96,7 @@ func TestALargerTopicIsLeftAsItIs(t *testing.T) {
 	k := newCluster(t, kfake.NumBrokers(3))
 	require.NoError(t, k.CreateTopic("__marshal", 40, nil))
 	c := dial(t, nil, k.ListenAddrs()...)
-	topic, _, err := c.EnsureTopic(within(t, time.Second), spec, mayNotGrow(t))
+	topic, _, err := c.EnsureTopic(within(t, 5*time.Second), spec, mayNotGrow(t))
 	require.NoError(t, err)
 	assert.Len(t, topic.Partitions, 40)
 }
@@ -114,14 +114,14 @@ func TestSettingsThatBreakTheLogAreRefusedBeforeItGrows(t *testing.T) {
 	}
 	k := newCluster(t, kfake.NumBrokers(3))
 	require.NoError(t, k.CreateTopic("__marshal", 32, map[string]string{"cleanup.policy": "compact,delete"}))
-	_, _, err := dial(t, nil, k.ListenAddrs()...).EnsureTopic(within(t, time.Second), spec, nil)
+	_, _, err := dial(t, nil, k.ListenAddrs()...).EnsureTopic(within(t, 5*time.Second), spec, nil)
 	assert.ErrorContains(t, err, "cleanup.policy")
 }
 
 func TestWeakerSettingsAreWarnings(t *testing.T) {
 	k := newCluster(t, kfake.NumBrokers(3))
 	require.NoError(t, k.CreateTopic("__marshal", 32, map[string]string{"message.timestamp.type": "CreateTime", "min.insync.replicas": "1"}))
-	_, warnings, err := dial(t, nil, k.ListenAddrs()...).EnsureTopic(within(t, time.Second), spec, nil)
+	_, warnings, err := dial(t, nil, k.ListenAddrs()...).EnsureTopic(within(t, 5*time.Second), spec, nil)
 	require.NoError(t, err)
 	require.Len(t, warnings, 2)
 	assert.Contains(t, warnings[0], "message.timestamp.type is CreateTime")
@@ -138,7 +138,7 @@ func TestWhoMayNotDescribeTheSettingsIsWarned(t *testing.T) {
 		resp.Resources = append(resp.Resources, r)
 		return resp
 	})
-	topic, warnings, err := dial(t, nil, k.ListenAddrs()...).EnsureTopic(within(t, time.Second), spec, nil)
+	topic, warnings, err := dial(t, nil, k.ListenAddrs()...).EnsureTopic(within(t, 5*time.Second), spec, nil)
 	require.NoError(t, err)
 	assert.Len(t, topic.Partitions, 32)
 	require.Len(t, warnings, 1)
@@ -149,7 +149,7 @@ func TestWhoMayNotMakeItIsToldWhatToDo(t *testing.T) {
 	k := newCluster(t, kfake.NumBrokers(3), kfake.EnableSASL(), kfake.EnableACLs(),
 		kfake.User("SCRAM-SHA-256", "u", "pw", kfake.ACL{Resource: kmsg.ACLResourceTypeTopic, Name: "__marshal",
 			Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: kmsg.ACLOperationDescribe, Allow: true}))
-	_, _, err := dial(t, scramConfig("pw"), k.ListenAddrs()...).EnsureTopic(within(t, time.Second), spec, nil)
+	_, _, err := dial(t, scramConfig("pw"), k.ListenAddrs()...).EnsureTopic(within(t, 5*time.Second), spec, nil)
 	require.True(t, Unauthorized(err), "%v", err)
 	assert.ErrorContains(t, err, "grant Create")
 	assert.ErrorContains(t, err, "32 partitions")
@@ -217,7 +217,7 @@ func TestAnOldTopicWithAPartitionWithoutLeaderServesWithAWarning(t *testing.T) {
 		resp.Topics = append(resp.Topics, rt)
 		return resp
 	})
-	_, warnings, err := c.EnsureTopic(within(t, time.Second), spec, nil)
+	_, warnings, err := c.EnsureTopic(within(t, 5*time.Second), spec, nil)
 	require.NoError(t, err)
 	require.NotEmpty(t, warnings)
 	assert.Contains(t, warnings[len(warnings)-1], "1 partitions have no leader")
@@ -241,7 +241,7 @@ func TestErrorsOfMakingATopic(t *testing.T) {
 		return resp
 	})
 	codes = []int16{44}
-	_, _, err := c.EnsureTopic(within(t, time.Second), spec, nil)
+	_, _, err := c.EnsureTopic(within(t, 5*time.Second), spec, nil)
 	assert.ErrorContains(t, err, "text of the broker")
 	codes = []int16{41, 7, 38, 36, 0} // not the controller, timed out, too few brokers alive, somebody else made it, no answer
 	_, _, err = c.EnsureTopic(within(t, 2*time.Second), spec, nil)
@@ -268,7 +268,7 @@ func TestErrorsOfAddingPartitions(t *testing.T) {
 		return resp
 	})
 	codes = []int16{29}
-	_, _, err := c.EnsureTopic(within(t, time.Second), spec, nil)
+	_, _, err := c.EnsureTopic(within(t, 5*time.Second), spec, nil)
 	require.True(t, Unauthorized(err))
 	assert.ErrorContains(t, err, "kafka-topics.sh --alter --topic __marshal --partitions 32")
 	codes = []int16{41, 60, 37, 0}

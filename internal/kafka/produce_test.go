@@ -16,9 +16,9 @@ import (
 // read gives the records of t/0 from an offset on.
 func read(t testing.TB, c *Client, topic string, from int64) []string {
 	t.Helper()
-	ts, err := c.Topics(within(t, time.Second), topic)
+	ts, err := c.Topics(within(t, 5*time.Second), topic)
 	require.NoError(t, err)
-	f, err := c.OpenFetch(within(t, time.Second), ts[topic].Partitions[0].Leader, fetchSettings)
+	f, err := c.OpenFetch(within(t, 5*time.Second), ts[topic].Partitions[0].Leader, fetchSettings)
 	require.NoError(t, err)
 	defer f.Close()
 	require.NoError(t, f.Send([]FetchPart{{Topic: topic, TopicID: ts[topic].ID, Offset: from, LeaderEpoch: -1, LastEpoch: -1, MaxBytes: 1 << 20}}, 0))
@@ -39,10 +39,10 @@ func TestABatchIsAppendedAsItIs(t *testing.T) {
 		ms = append(ms, Message{[]byte(fmt.Sprint("k", i)), make([]byte, i)})
 		want = append(want, fmt.Sprintf("%d k%d=%s", i, i, ms[i].Value))
 	}
-	first, err := p.Append(within(t, time.Second), ms)
+	first, err := p.Append(within(t, 5*time.Second), ms)
 	require.NoError(t, err)
 	assert.Zero(t, first)
-	first, err = p.Append(within(t, time.Second), []Message{{nil, nil}, {[]byte{}, []byte{}}})
+	first, err = p.Append(within(t, 5*time.Second), []Message{{nil, nil}, {[]byte{}, []byte{}}})
 	require.NoError(t, err)
 	assert.EqualValues(t, 300, first)
 	assert.Equal(t, append(want, "300 =", "301 ="), read(t, c, "t", 0))
@@ -79,7 +79,7 @@ func TestARefusedAppendSaysSo(t *testing.T) {
 		refused bool
 	}{{10, true}, {18, true}, {29, true}, {87, true}, {19, true}, {2, true}, {6, false}, {3, false}, {7, false}, {20, false}, {-1, false}, {56, false}} {
 		code = r.code
-		_, err := p.Append(within(t, time.Second), []Message{{nil, []byte("v")}})
+		_, err := p.Append(within(t, 5*time.Second), []Message{{nil, []byte("v")}})
 		require.Error(t, err)
 		assert.Equal(t, r.refused, Refused(err), "%v", err)
 		assert.ErrorContains(t, err, "append to t/0")
@@ -93,7 +93,7 @@ func TestAnAnswerThatLeavesTheAppendOutIsAnError(t *testing.T) {
 	p := c.NewProducer("t", 0)
 	defer p.Close()
 	control(k, kmsg.Produce, func(req kmsg.Request) kmsg.Response { return req.ResponseKind() })
-	_, err := p.Append(within(t, time.Second), []Message{{nil, []byte("v")}})
+	_, err := p.Append(within(t, 5*time.Second), []Message{{nil, []byte("v")}})
 	require.ErrorIs(t, err, ErrIncomplete)
 	assert.False(t, Refused(err))
 }
@@ -104,11 +104,11 @@ func TestTooLargeIsRefusedByTheBroker(t *testing.T) {
 	c := dial(t, nil, k.ListenAddrs()...)
 	p := c.NewProducer("t", 0)
 	defer p.Close()
-	_, err := p.Append(within(t, time.Second), []Message{{nil, make([]byte, 2000)}})
+	_, err := p.Append(within(t, 5*time.Second), []Message{{nil, make([]byte, 2000)}})
 	require.ErrorIs(t, err, ErrTooLarge)
 	assert.True(t, Refused(err))
 	assert.False(t, Retriable(err))
-	first, err := p.Append(within(t, time.Second), []Message{{nil, nil}})
+	first, err := p.Append(within(t, 5*time.Second), []Message{{nil, nil}})
 	require.NoError(t, err, "the next, smaller one")
 	assert.Zero(t, first)
 }
@@ -117,13 +117,13 @@ func TestWhatWasNeverSentIsRefused(t *testing.T) {
 	k := newCluster(t, kfake.NumBrokers(2), kfake.SeedTopics(1, "t"))
 	c := dial(t, nil, k.ListenAddrs()...)
 	for name, p := range map[string]*Producer{"no topic": c.NewProducer("none", 0), "no partition": c.NewProducer("t", 7)} {
-		_, err := p.Append(within(t, time.Second), []Message{{nil, []byte("v")}})
+		_, err := p.Append(within(t, 5*time.Second), []Message{{nil, []byte("v")}})
 		assert.Error(t, err, name)
 		assert.True(t, Refused(err), name)
 		assert.True(t, Retriable(err), name)
 	}
 	p := c.NewProducer("t", 0)
-	_, err := p.Append(within(t, time.Second), nil)
+	_, err := p.Append(within(t, 5*time.Second), nil)
 	assert.True(t, Refused(err))
 	_, err = c.Topics(t.Context(), "t")
 	require.NoError(t, err)
@@ -132,13 +132,13 @@ func TestWhatWasNeverSentIsRefused(t *testing.T) {
 		c.brokers[id] = deadAddr(t)
 	}
 	c.mu.Unlock()
-	_, err = p.Append(within(t, time.Second), []Message{{nil, []byte("v")}})
+	_, err = p.Append(within(t, 5*time.Second), []Message{{nil, []byte("v")}})
 	assert.Error(t, err)
 	assert.True(t, Refused(err), "nothing was connected to")
-	_, err = p.Append(within(t, time.Second), []Message{{nil, []byte("v")}})
+	_, err = p.Append(within(t, 5*time.Second), []Message{{nil, []byte("v")}})
 	require.NoError(t, err, "it looks at the metadata before the next try")
 	require.NoError(t, p.Close())
-	_, err = p.Append(within(t, time.Second), []Message{{nil, []byte("v")}})
+	_, err = p.Append(within(t, 5*time.Second), []Message{{nil, []byte("v")}})
 	assert.ErrorIs(t, err, ErrClosed)
 	assert.True(t, Refused(err))
 }
@@ -153,11 +153,11 @@ func TestAProducerFollowsItsLeaderAfterOneError(t *testing.T) {
 		to := i % 3
 		moved := k.LeaderFor("t", 0) != to
 		require.NoError(t, k.MoveTopicPartition("t", 0, to))
-		first, err := p.Append(within(t, time.Second), []Message{{nil, []byte("v")}})
+		first, err := p.Append(within(t, 5*time.Second), []Message{{nil, []byte("v")}})
 		if moved && err != nil {
 			assert.ErrorIs(t, err, ErrNotLeader)
 			assert.False(t, Refused(err), "a deposed leader may have written it")
-			first, err = p.Append(within(t, time.Second), []Message{{nil, []byte("v")}})
+			first, err = p.Append(within(t, 5*time.Second), []Message{{nil, []byte("v")}})
 		}
 		require.NoError(t, err)
 		assert.Equal(t, n, first)
@@ -170,7 +170,7 @@ func TestClosingAProducerEndsItsAppend(t *testing.T) {
 	k := newCluster(t, kfake.NumBrokers(1), kfake.SeedTopics(1, "t"), kfake.ListenFn(w.Listen))
 	c := dial(t, nil, k.ListenAddrs()...)
 	p := c.NewProducer("t", 0)
-	_, err := p.Append(within(t, time.Second), []Message{{nil, []byte("v")}})
+	_, err := p.Append(within(t, 5*time.Second), []Message{{nil, []byte("v")}})
 	require.NoError(t, err)
 	sent := make(chan struct{}, 1)
 	w.treat(func(net.Conn, int16, []byte) bool { sent <- struct{}{}; return true })
@@ -184,7 +184,7 @@ func TestClosingAProducerEndsItsAppend(t *testing.T) {
 	begin := time.Now()
 	require.NoError(t, p.Close())
 	wg.Wait()
-	assert.Less(t, time.Since(begin), 500*time.Millisecond)
+	assert.Less(t, time.Since(begin), 1500*time.Millisecond)
 }
 
 func BenchmarkAppend(b *testing.B) {

@@ -23,7 +23,7 @@ func TestAnAppendWaitsForAllReplicas(t *testing.T) {
 	})
 	p := c.NewProducer("t", 0)
 	defer p.Close()
-	_, err := p.Append(within(t, time.Second), []Message{{nil, []byte("v")}})
+	_, err := p.Append(within(t, 5*time.Second), []Message{{nil, []byte("v")}})
 	require.NoError(t, err)
 	assert.EqualValues(t, 1, asked.Load())
 }

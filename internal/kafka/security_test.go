@@ -186,7 +186,7 @@ func TestRefusedCredentialsEndDialAtOnce(t *testing.T) {
 
 func TestWithoutTheCredentialsThatABrokerWantsTheErrorSaysWhatToCheck(t *testing.T) {
 	k := newCluster(t, kfake.NumBrokers(1), kfake.EnableSASL(), kfake.Superuser("PLAIN", "u", "pw"))
-	_, err := Dial(within(t, 500*time.Millisecond), "test", k.ListenAddrs(), nil)
+	_, err := Dial(within(t, 3*time.Second), "test", k.ListenAddrs(), nil)
 	assert.ErrorContains(t, err, "SASL")
 	t.Log(err)
 }
@@ -197,11 +197,11 @@ func TestUntrustedCertificateIsAnAuthenticationError(t *testing.T) {
 	k := newCluster(t, kfake.NumBrokers(1), kfake.TLS(&tls.Config{Certificates: []tls.Certificate{cert}}))
 	cfg := sarama.NewConfig()
 	cfg.Net.TLS.Enable, cfg.Net.TLS.Config = true, &tls.Config{RootCAs: other}
-	_, err := Dial(within(t, time.Second), "test", k.ListenAddrs(), cfg)
+	_, err := Dial(within(t, 5*time.Second), "test", k.ListenAddrs(), cfg)
 	require.ErrorIs(t, err, ErrAuthentication)
 	_, ok := errors.AsType[*tls.CertificateVerificationError](err)
 	assert.True(t, ok)
-	_, err = Dial(within(t, 500*time.Millisecond), "test", k.ListenAddrs(), nil)
+	_, err = Dial(within(t, 3*time.Second), "test", k.ListenAddrs(), nil)
 	require.Error(t, err)
 	t.Log("without TLS:", err)
 }

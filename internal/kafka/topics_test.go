@@ -25,7 +25,7 @@ func TestTopicsNeverMakesATopic(t *testing.T) {
 	k := newCluster(t, kfake.NumBrokers(1), kfake.AllowAutoTopicCreation())
 	c := dial(t, nil, k.ListenAddrs()...)
 	for range 2 {
-		ts, err := c.Topics(within(t, time.Second), "none")
+		ts, err := c.Topics(within(t, 5*time.Second), "none")
 		require.NoError(t, err)
 		require.ErrorIs(t, ts["none"].Err, ErrUnknownTopic)
 	}
@@ -39,7 +39,7 @@ func TestATopicThatIsMissingInAnAnswerHasAnError(t *testing.T) {
 		resp := req.ResponseKind().(*kmsg.MetadataResponse)
 		return resp
 	})
-	ts, err := c.Topics(within(t, time.Second), "t")
+	ts, err := c.Topics(within(t, 5*time.Second), "t")
 	require.NoError(t, err)
 	assert.ErrorIs(t, ts["t"].Err, ErrIncomplete)
 	assert.Equal(t, []int32{0}, c.Brokers(), "an answer without brokers does not make them unknown")
@@ -80,7 +80,7 @@ func TestLeaderTellsWhatIsKnownWithoutAsking(t *testing.T) {
 	c := dial(t, nil, k.ListenAddrs()...)
 	_, ok := c.Leader("t", 0)
 	assert.False(t, ok)
-	got, err := c.Topics(within(t, time.Second), "t")
+	got, err := c.Topics(within(t, 5*time.Second), "t")
 	require.NoError(t, err)
 	got["t"].Partitions[1].Leader = 77 // the caller's own
 	p, ok := c.Leader("t", 1)
@@ -98,7 +98,7 @@ func TestLeaderTellsWhatIsKnownWithoutAsking(t *testing.T) {
 	q, _ = c.Leader("t", 1)
 	assert.EqualValues(t, 5, q.Leader)
 	require.NoError(t, k.DeleteTopic("t"))
-	_, err = c.Topics(within(t, time.Second), "t")
+	_, err = c.Topics(within(t, 5*time.Second), "t")
 	require.NoError(t, err)
 	_, ok = c.Leader("t", 1)
 	assert.False(t, ok)
@@ -111,7 +111,7 @@ func TestQuestionsGoToAnotherBrokerWhenOneDies(t *testing.T) {
 	for node := range int32(2) {
 		require.NoError(t, k.RemoveNode(node))
 		w.cut() // a removed node goes on answering where it is connected
-		ts, err := c.Topics(within(t, time.Second), "t")
+		ts, err := c.Topics(within(t, 5*time.Second), "t")
 		require.NoError(t, err)
 		for _, p := range ts["t"].Partitions {
 			assert.Greater(t, p.Leader, node)
@@ -162,7 +162,7 @@ func TestOffsetsFollowLeadersThatMoved(t *testing.T) {
 		for i := range int32(9) {
 			qs = append(qs, OffsetQuery{"t", i, -1})
 		}
-		for _, a := range c.Offsets(within(t, time.Second), qs) {
+		for _, a := range c.Offsets(within(t, 5*time.Second), qs) {
 			assert.NoError(t, a.Err)
 		}
 	}
@@ -209,7 +209,7 @@ func TestEachErrorAndHoleInAnAnswerAboutOffsets(t *testing.T) {
 	})
 	_, err := c.Topics(t.Context(), "t")
 	require.NoError(t, err)
-	as := c.Offsets(within(t, time.Second), []OffsetQuery{{"t", 0, -1}, {"t", 1, -1}, {"t", 2, -1}, {"t", 3, -1}})
+	as := c.Offsets(within(t, 5*time.Second), []OffsetQuery{{"t", 0, -1}, {"t", 1, -1}, {"t", 2, -1}, {"t", 3, -1}})
 	assert.Equal(t, OffsetAnswer{7, nil}, as[0])
 	assert.ErrorIs(t, as[1].Err, ErrTopicAuthorization)
 	assert.ErrorIs(t, as[2].Err, ErrNotLeader)

@@ -3,13 +3,16 @@ package marshal
 import (
 	"context"
 	"errors"
-	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/kafka-marshal/marshal/testutil"
@@ -218,4 +221,281 @@ func TestTrustEndsByTheClockThatRunsWhileTheMachineSleeps(t *testing.T) {
 	assert.False(t, m.trusted())
 }
 
-var _ = fmt.Sprint
+// witness reads a consumer, commits what it reads, and writes both down for the judge.
+type witness struct {
+	log  *testutil.HandoutLog
+	mu   sync.Mutex
+	seen map[testutil.Place]map[int64]bool
+}
+
+// trial is a run that is judged.
+type trial struct {
+	*bench
+	dir       string
+	cancel    context.CancelFunc
+	ctx       context.Context
+	wg        sync.WaitGroup
+	witnesses []*witness
+	next      map[testutil.Place]int64
+}
+
+func newTrial(t *testing.T, b *bench) *trial {
+	r := &trial{bench: b, dir: t.TempDir(), next: map[testutil.Place]int64{}}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	t.Cleanup(func() { r.cancel(); r.wg.Wait() })
+	return r
+}
+
+// watch reads c, a message each pace.
+func (r *trial) watch(process string, c *Consumer, pace time.Duration) *witness {
+	log, err := testutil.OpenHandoutLog(r.dir, process, process)
+	require.NoError(r.t, err)
+	w := &witness{log: log, seen: map[testutil.Place]map[int64]bool{}}
+	r.witnesses = append(r.witnesses, w)
+	r.wg.Go(func() {
+		tick := time.NewTicker(pace)
+		defer tick.Stop()
+		for {
+			<-tick.C
+			before := testutil.Now()
+			m, err := c.FetchMessage(r.ctx)
+			after := testutil.Now()
+			var one *PartitionError
+			if errors.As(err, &one) {
+				continue
+			}
+			if err != nil {
+				return
+			}
+			w.log.Handout(before, after, m.Topic, m.Partition, m.Token(), m.Offset)
+			w.log.Finished(m.Topic, m.Partition, m.Token(), m.Offset, m.Offset)
+			if m.Commit() == nil {
+				w.mu.Lock()
+				place := testutil.Place{Topic: m.Topic, Partition: m.Partition}
+				if w.seen[place] == nil {
+					w.seen[place] = map[int64]bool{}
+				}
+				w.seen[place][m.Offset] = true
+				w.mu.Unlock()
+			}
+		}
+	})
+	return w
+}
+
+// produce writes n messages to each of the first partitions.
+func (r *trial) produce(topic string, partitions int32, n int) {
+	for p := range partitions {
+		place := testutil.Place{Topic: topic, Partition: p}
+		eventually(r.t, "a broker that takes messages", func() bool { // its leader may be moving
+			_, err := r.Fill(topic, p, n, 20)
+			return err == nil
+		})
+		r.next[place] += int64(n)
+	}
+}
+
+// read waits until everything that was written has been read and finished by somebody.
+func (r *trial) read() {
+	eventually(r.t, "all messages read", func() bool {
+		for place, n := range r.next {
+			all := map[int64]bool{}
+			for _, w := range r.witnesses {
+				w.mu.Lock()
+				for o := range w.seen[place] {
+					all[o] = true
+				}
+				w.mu.Unlock()
+			}
+			if int64(len(all)) != n {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func (r *trial) judge() {
+	r.read()
+	r.cancel()
+	r.wg.Wait()
+	for _, w := range r.witnesses {
+		require.NoError(r.t, w.log.Close())
+	}
+	logs, err := testutil.ReadHandoutLogs(r.dir)
+	require.NoError(r.t, err)
+	e := testutil.Evidence{Logs: logs, Produced: map[testutil.Place][]testutil.Span{}}
+	for place, n := range r.next {
+		e.Produced[place] = []testutil.Span{{From: 0, To: n}}
+	}
+	assert.NoError(r.t, testutil.Judge(e).Err())
+}
+
+func TestNobodyIsHandedAnythingOnceItsTrustIsOver(t *testing.T) {
+	for name, f := range map[string]testutil.Fault{
+		"frozen":                  {Do: testutil.Freeze},
+		"answers later than ttl":  {Do: testutil.DelayAnswers, Delay: 2 * testTTL},
+		"requests later than ttl": {Do: testutil.DelayRequests, Delay: 2 * testTTL},
+		"reads are cut":           {Do: testutil.Cut, Keys: testutil.Reads},
+		"reads are dropped":       {Do: testutil.Drop, Keys: testutil.Reads},
+		"writes are cut":          {Do: testutil.Cut, Keys: testutil.Writes},
+		"writes get no answer":    {Do: testutil.LoseAnswers, Keys: testutil.Writes},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newTrial(t, newBench(t, "t"))
+			m1, m2 := r.marshaler("a"), r.marshaler("b")
+			o := ConsumerOptions{CommitInterval: 20 * time.Millisecond}
+			w1 := r.watch("a", r.consumer(m1, o, "t"), 2*time.Millisecond) // there is always more to hand out
+			r.watch("b", r.consumer(m2, o, "t"), 500*time.Microsecond)
+			share(t, 4, m1, m2)
+			r.produce("t", 4, 1000)
+			eventually(t, "messages of both its partitions", func() bool {
+				w1.mu.Lock()
+				defer w1.mu.Unlock()
+				return len(w1.seen) == 2
+			})
+			w1.log.Note(testutil.Frozen)
+			f.Client = "a"
+			active := r.Faults().Add(f)
+			if name == "writes get no answer" { // its renewals arrive: it goes on
+				require.NoError(t, active.Wait(within(t, patience), 1))
+			} else {
+				eventually(t, "all at the other", func() bool { return holds(m2) == 4 })
+			}
+			r.produce("t", 4, 200)
+			r.read()
+			active.Remove()
+			w1.log.Note(testutil.Woken)
+			eventually(t, "both again", func() bool { return alive(m1) == 2 && alive(m2) == 2 && m1.trusted() && m2.trusted() })
+			r.produce("t", 4, 50)
+			r.judge()
+		})
+	}
+}
+
+func TestLeadersThatMoveCostNoClaimAndNoMessage(t *testing.T) {
+	r := newTrial(t, &bench{t: t, Cluster: testutil.NewCluster(t, testutil.WithBrokers(3))})
+	require.NoError(t, r.CreateTopic("t", 4, nil))
+	m1, m2 := r.marshaler("a", WithLease(10*time.Second, 0)), r.marshaler("b", WithLease(10*time.Second, 0))
+	r.watch("a", r.consumer(m1, ConsumerOptions{WatchInterval: time.Minute}, "t"), time.Microsecond)
+	r.watch("b", r.consumer(m2, ConsumerOptions{WatchInterval: time.Minute}, "t"), time.Microsecond)
+	share(t, 4, m1, m2)
+	before := m1.State().Keys
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for i := range int32(15) {
+		<-tick.C
+		for p := range int32(4) {
+			require.NoError(t, r.Kfake().MoveTopicPartition("t", p, (i+p)%3))
+		}
+		require.NoError(t, r.Kfake().MoveTopicPartition(MarshalTopic, shardOf(testGroup), i%3))
+		r.produce("t", 4, 20)
+	}
+	begin := time.Now()
+	r.read()
+	assert.Less(t, time.Since(begin), 5*time.Second)
+	for i, k := range m1.State().Keys {
+		assert.Equal(t, before[i].Epoch, k.Epoch)
+	}
+	r.judge()
+}
+
+func TestACoordinatorThatMovesCostsNoOffset(t *testing.T) {
+	r := newTrial(t, &bench{t: t, Cluster: testutil.NewCluster(t, testutil.WithBrokers(3))})
+	require.NoError(t, r.CreateTopic("t", 4, nil))
+	r.watch("a", r.consumer(r.marshaler("a"), ConsumerOptions{CommitInterval: 20 * time.Millisecond}, "t"), time.Microsecond)
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for range 10 {
+		<-tick.C
+		r.Kfake().RehashCoordinators()
+		r.produce("t", 4, 5)
+	}
+	r.read()
+	eventually(t, "offsets in kafka", func() bool { return r.committed("t", 4) == 200 })
+	r.judge()
+}
+
+func TestOffsetsThatCannotBeReadAreNotTakenForNone(t *testing.T) {
+	b := newBench(t)
+	require.NoError(t, b.CreateTopic("t", 1, nil))
+	b.fill("t", 1, 0, 10)
+	m := b.marshaler("a")
+	c := b.consumer(m, ConsumerOptions{MaxInFlight: 7}, "t")
+	for range 7 {
+		msg, err := c.FetchMessage(within(t, patience))
+		require.NoError(t, err)
+		require.NoError(t, msg.Commit())
+	}
+	require.NoError(t, c.Flush(within(t, patience)))
+	m.Terminate()
+	fetch := []kmsg.Key{kmsg.OffsetFetch}
+	h := b.Kfake().Fault(
+		kfake.Fault{Keys: fetch, Group: testGroup, Err: kerr.CoordinatorLoadInProgress},
+		kfake.Fault{Keys: fetch, TopLevel: true, Err: kerr.NotCoordinator},
+		kfake.Fault{Keys: fetch, Topic: "t", Err: kerr.UnstableOffsetCommit},
+		kfake.Fault{Keys: fetch, Topic: "t", Partitions: []int32{0}, Err: kerr.UnknownTopicOrPartition},
+	)
+	defer h.Remove()
+	m2 := b.marshaler("b", WithTopic("another")) // where nothing is known of the group
+	msg, err := b.consumer(m2, ConsumerOptions{StartOffset: StartLatest}, "t").FetchMessage(within(t, patience))
+	require.NoError(t, err)
+	assert.Equal(t, int64(7), msg.Offset)
+	require.NoError(t, msg.Commit())
+	assert.GreaterOrEqual(t, int(h.Hits()), 2, "it was refused before")
+}
+
+func TestAPartitionWithoutALeaderHoldsNobodyUp(t *testing.T) {
+	b := newBench(t, "t")
+	b.fill("t", 4, 0, 10)
+	h := b.Kfake().Fault(
+		kfake.Fault{Topic: "t", Partitions: []int32{2}, Keys: []kmsg.Key{kmsg.Metadata}, Err: kerr.LeaderNotAvailable, Count: -1},
+		kfake.Fault{Topic: "t", Partitions: []int32{2}, Keys: []kmsg.Key{kmsg.Fetch, kmsg.ListOffsets}, Err: kerr.NotLeaderForPartition, Count: -1},
+	)
+	k := collect(t, b.consumer(b.marshaler("a"), ConsumerOptions{}, "t"))
+	eventually(t, "the others", func() bool { return k.count() == 30 })
+	assert.Empty(t, k.offsets("t", 2))
+	h.Remove()
+	eventually(t, "all", func() bool { return k.count() == 40 })
+}
+
+func TestAPartitionThatAnswersLeaveOutComesBackByItself(t *testing.T) {
+	b := newBench(t, "t")
+	k := collect(t, b.consumer(b.marshaler("a"), ConsumerOptions{MaxWait: 20 * time.Millisecond, RetryBackoffMin: time.Millisecond, RetryBackoffMax: 20 * time.Millisecond}, "t"))
+	b.fill("t", 4, 0, 10)
+	eventually(t, "all messages", func() bool { return k.count() == 40 })
+	var left atomic.Int64
+	left.Store(20)
+	id := b.Kfake().TopicInfo("t").TopicID
+	b.Kfake().ControlKey(int16(kmsg.Fetch), func(kr kmsg.Request) (kmsg.Response, error, bool) {
+		r := kr.(*kmsg.FetchRequest)
+		if left.Load() <= 0 {
+			return nil, nil, false
+		}
+		b.Kfake().KeepControl()
+		for i := range r.Topics {
+			if r.Topics[i].TopicID == id {
+				left.Add(-1)
+				r.Topics[i].Partitions = slices.DeleteFunc(r.Topics[i].Partitions, func(p kmsg.FetchRequestTopicPartition) bool { return p.Partition == 3 })
+			}
+		}
+		return nil, nil, false
+	})
+	b.fill("t", 4, 10, 10)
+	eventually(t, "the others", func() bool { return k.count() >= 70 })
+	eventually(t, "all", func() bool { return k.count() == 80 })
+	assert.Equal(t, upTo(20), k.offsets("t", 3))
+}
+
+func TestASlowPartitionTakesNoRoomOfTheOthers(t *testing.T) {
+	b := newBench(t, "t")
+	for p := range int32(4) {
+		_, err := b.Fill("t", p, 2000, 100)
+		require.NoError(t, err)
+	}
+	k := collectBut(t, b.consumer(b.marshaler("a"), ConsumerOptions{MaxInFlight: 5, MaxBufferedBytes: 64 << 10, DrainTimeout: 50 * time.Millisecond}, "t"),
+		func(m *Message) bool { return m.Partition == 0 })
+	eventually(t, "the others", func() bool { return k.count() == 6005 })
+	assert.Equal(t, upTo(5), k.offsets("t", 0))
+}

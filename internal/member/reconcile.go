@@ -396,7 +396,7 @@ func (m *Member) start(k lease.Key, epoch int64, unread bool) {
 // Release on its way, not draining, not only kept.
 func (m *Member) HandsOut(k lease.Key, now Now) (epoch int64, ok bool) {
 	c := m.claims.run[k]
-	if m.stage != member || c == nil || c.idle || c.unread || c.lost || !now.before(m.own.trust) || !m.holds(k, c) {
+	if m.stage != member || c == nil || c.idle || c.unread || c.lost || !m.started(now).before(m.own.trust) || !m.holds(k, c) {
 		return 0, false
 	}
 	if c.phase != running && !(rule.Broken(rule.ReleaseGate) && (c.release != 0 || m.leaving.seq != 0)) {

@@ -132,6 +132,8 @@ func TestTrustEndsEarlyIfTheWallClockOrTheBootClockHasGoneFurther(t *testing.T) 
 	require.Len(t, p.written, n+1, "a machine that was suspended heartbeats as soon as it sees it")
 	p.do(p.m.Tick(p.clock(true)))
 	require.Len(t, p.written, n+1, "and once is enough")
+	p.wall -= 10 * time.Second
+	assert.False(t, p.hands(part(0)), "a tick has seen it: the boot clock need not be read again, whatever the wall clock says")
 	s.pass(writing + reading)
 	_, ok = p.m.HandsOut(part(0), p.clock(true))
 	assert.True(t, ok)

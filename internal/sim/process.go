@@ -71,8 +71,11 @@ type passed struct {
 	chain  uint64
 }
 
-// pass notes that the process has applied one more message.
-func (p *process) pass(e *entry) {
+// pass notes that the process has applied one more message. A history begins anew at a Base that counts.
+func (p *process) pass(e *entry, events []lease.Event) {
+	if rebased(events) {
+		p.chain = 0
+	}
 	p.chain = link64(p.chain, e)
 	p.recent[e.offset%int64(len(p.recent))] = passed{e.offset, p.chain}
 }
@@ -316,8 +319,9 @@ func (p *process) take(batch []*entry) {
 		}
 		p.rec = e.rec // as a decoder does: one record, used again
 		var out history.Outcome
+		before := len(p.events)
 		p.events, out = p.log.Take(&p.rec, e.value, p.events)
-		p.pass(e)
+		p.pass(e, p.events[before:])
 		worst = max(worst, out)
 		if out == history.SnapshotWrong && !s.lost {
 			s.fail("S1", "%s: the snapshot at %d differs from its world", p.name, e.offset)

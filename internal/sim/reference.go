@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/kafka-marshal/marshal/internal/history"
 	"github.com/kafka-marshal/marshal/internal/lease"
@@ -57,6 +58,11 @@ func link64(chain uint64, e *entry) uint64 {
 	return x ^ x>>29
 }
 
+// rebased tells whether a valid Base is among the events of a record.
+func rebased(events []lease.Event) bool {
+	return slices.ContainsFunc(events, func(ev lease.Event) bool { return ev.Kind == lease.Rebased })
+}
+
 // refer applies one message of the group to the reference and checks what it did.
 func (s *simulation) refer(e *entry) {
 	r := &s.ref
@@ -76,6 +82,9 @@ func (s *simulation) refer(e *entry) {
 		s.noteClaim(plan, rec)
 	}
 	r.events = r.world.Apply(rec, r.events[:0])
+	if rebased(r.events) {
+		r.chain = 0
+	}
 	r.chain = link64(r.chain, e)
 	e.chain, e.digest = r.chain, r.world.Digest()
 	if s.rng.IntN(32) == 0 {

@@ -172,27 +172,50 @@ func (m *Member) release(now Now) {
 func (m *Member) released(k lease.Key, c *claim) lease.ReleasedKey {
 	r := lease.ReleasedKey{Key: k, Epoch: c.epoch, TopicID: c.topicID}
 	ps := slices.Clone(c.offsets)
-	add := func(p *progress) {
-		if p != nil && p.Epoch == c.epoch && p.Key.Topic == k.Topic {
-			ps = append(ps, p.Position)
-			r.TopicID = p.TopicID
-		}
-	}
-	switch {
-	case c.offsets != nil:
-	case k.Partition != lease.WholeTopic:
-		add(m.beat.dirty[k])
-	default:
-		for _, p := range m.beat.dirty {
-			add(p)
-		}
+	if ps == nil {
+		ps = m.reported(k, c.epoch)
+		r.TopicID = m.lifeOf(ps)
 	}
 	slices.SortFunc(ps, func(a, b Position) int { return compareKeys(a.Key, b.Key) })
 	for _, p := range ps {
-		r.Partitions = append(r.Partitions, p.Key.Partition)
-		r.Next = append(r.Next, p.Next)
+		if p.TopicID.Same(r.TopicID) {
+			r.Partitions = append(r.Partitions, p.Key.Partition)
+			r.Next = append(r.Next, p.Next)
+		}
 	}
 	return r
+}
+
+// reported gives the positions that were reported under a claim and are not known to be in the world, in the order of keys.
+func (m *Member) reported(k lease.Key, epoch int64) []Position {
+	var ps []Position
+	for key, p := range m.beat.dirty {
+		if p.Epoch == epoch && (key == k || k.Partition == lease.WholeTopic && key.Topic == k.Topic) {
+			ps = append(ps, p.Position)
+		}
+	}
+	slices.SortFunc(ps, func(a, b Position) int { return compareKeys(a.Key, b.Key) })
+	return ps
+}
+
+// lifeOf tells which topic id goes into a record that can name one only. Where the topic was recreated and only some of its
+// partitions were reported since, it is the id that the world does not have yet; the positions of the earlier life are left out.
+func (m *Member) lifeOf(ps []Position) lease.TopicID {
+	var life lease.TopicID
+	for i, p := range ps {
+		if i == 0 || life.IsZero() {
+			life = p.TopicID
+			continue
+		}
+		if p.TopicID.Same(life) {
+			continue
+		}
+		known, _ := m.world().Progress(p.Key.Topic, p.Key.Partition)
+		if known.TopicID != p.TopicID {
+			life = p.TopicID
+		}
+	}
+	return life
 }
 
 // ruleReleases: a key whose Release was taken is finished with; one whose Release was void is looked at again.

@@ -426,3 +426,32 @@ func TestAKeyThatIsGivenUpGoesToSomebodyFitter(t *testing.T) {
 	require.False(t, p.hands(k) || q.hands(k))
 	s.until(2*time.Second, "another trial", func() bool { return p.hands(k) || q.hands(k) })
 }
+
+func TestALeaveNamesOneLifeOfATopicAndLeavesPositionsOfTheOtherOut(t *testing.T) {
+	old, fresh := lease.TopicID{1}, lease.TopicID{2}
+	for range 20 { // whatever the order of a map
+		s := newScript(t)
+		whole := lease.Interest{Whole: true, Topics: []lease.TopicInterest{{Topic: "t", Partitions: 4}}}
+		p := s.process("p", Config{}, want(whole))
+		s.pass(time.Second)
+		e := p.keys[lease.Key{Topic: "t", Partition: lease.WholeTopic}].Epoch
+		report := func(id lease.TopicID, partition int32, next int64) {
+			p.do(p.m.Positions([]Position{{Key: part(partition), TopicID: id, Epoch: e, Next: next}}, lease.Load{}, p.clock(false)))
+		}
+		for i := range int32(4) {
+			report(old, i, 100)
+		}
+		s.pass(5 * time.Second)
+		for i := range int32(4) {
+			report(old, i, 200)
+		}
+		report(fresh, 1, 5)
+		report(fresh, 2, 6)
+		p.do(p.m.Leave(true, time.Minute, p.clock(false)))
+		s.pass(5 * time.Second)
+		for i, want := range []lease.Progress{{TopicID: old, Next: 100}, {TopicID: fresh, Next: 5}, {TopicID: fresh, Next: 6}, {TopicID: old, Next: 100}} {
+			got, _ := p.log.World().Progress("t", int32(i))
+			assert.True(t, got.TopicID == want.TopicID && got.Next <= 200 && (want.TopicID == old || got.Next == want.Next), "%d: %+v", i, got)
+		}
+	}
+}

@@ -3,18 +3,22 @@ package marshal
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/IBM/sarama"
+	"github.com/sirupsen/logrus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/kafka-marshal/marshal/internal/lease"
 	"github.com/kafka-marshal/marshal/testutil"
 )
 
@@ -498,4 +502,269 @@ func TestASlowPartitionTakesNoRoomOfTheOthers(t *testing.T) {
 		func(m *Message) bool { return m.Partition == 0 })
 	eventually(t, "the others", func() bool { return k.count() == 6005 })
 	assert.Equal(t, upTo(5), k.offsets("t", 0))
+}
+
+func TestPositionsNeverGoBackWhoeverCommitsAndFlushes(t *testing.T) {
+	b := newBench(t, "t")
+	b.fill("t", 4, 0, 1000)
+	var mu sync.Mutex
+	stored := map[int32][]int64{} // as OffsetCommit requests bring them
+	h := b.Kfake().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Observe: true, Count: -1, When: func(r kmsg.Request) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, t := range r.(*kmsg.OffsetCommitRequest).Topics {
+			for _, p := range t.Partitions {
+				stored[p.Partition] = append(stored[p.Partition], p.Offset)
+			}
+		}
+		return true
+	}})
+	defer h.Remove()
+	m := b.marshaler("a")
+	c := b.consumer(m, ConsumerOptions{CommitInterval: 10 * time.Millisecond}, "t")
+	ctx := within(t, 4*patience)
+	work := make(chan *Message, 256)
+	var wg, flushers sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for msg := range work {
+				assert.NoError(t, msg.Commit())
+			}
+		})
+	}
+	done, stop := context.WithCancel(ctx)
+	for range 4 {
+		flushers.Go(func() {
+			for done.Err() == nil {
+				_ = c.Flush(done) // the last one may be cut short
+			}
+		})
+	}
+	for range 4000 {
+		msg, err := c.FetchMessage(ctx)
+		require.NoError(t, err)
+		work <- msg
+	}
+	close(work)
+	wg.Wait()
+	stop()
+	flushers.Wait()
+	var ends sync.WaitGroup
+	for range 2 {
+		ends.Go(func() { c.Terminate(true) })
+	}
+	ends.Wait()
+	assert.Equal(t, int64(4000), b.committed("t", 4))
+	mu.Lock()
+	defer mu.Unlock()
+	for p, all := range stored {
+		assert.True(t, slices.IsSorted(all), "offsets of %d in kafka: %v", p, all)
+	}
+	beats := map[int32][]int64{}
+	var reader recordReader
+	for _, v := range b.written(m) {
+		reader.decode(&entry{value: v})
+		for _, topic := range reader.record.Heartbeat.Topics {
+			for i, p := range topic.Partitions {
+				if reader.record.Kind == lease.KindHeartbeat {
+					beats[p] = append(beats[p], topic.Next[i])
+				}
+			}
+		}
+	}
+	assert.Len(t, beats, 4)
+	for p, all := range beats {
+		assert.True(t, slices.IsSorted(all), "positions of %d in heartbeats: %v", p, all)
+	}
+}
+
+func TestEndingInTheMiddleOfEverythingIsCleanHoweverOften(t *testing.T) {
+	b := newBench(t)
+	require.NoError(t, b.CreateTopic("t", 16, nil))
+	rounds := 25
+	if testing.Short() {
+		rounds = 5
+	}
+	for round := range rounds {
+		b.fill("t", 16, 0, 20)
+		m := b.marshaler("a")
+		c := b.consumer(m, ConsumerOptions{CommitInterval: 10 * time.Millisecond, DrainTimeout: 20 * time.Millisecond}, "t")
+		ctx := within(t, patience)
+		var wg sync.WaitGroup
+		var read atomic.Int64
+		reader := func() {
+			for msg := range c.ConsumeChannel() {
+				assert.NotNil(t, msg)
+				read.Add(1)
+				_ = msg.Commit() // refused once the claim has ended
+			}
+		}
+		wg.Go(reader)
+		wg.Go(func() {
+			for batch, err := range c.Batches(ctx) {
+				if err == nil {
+					read.Add(int64(len(batch.Messages)))
+					_ = batch.Commit()
+				}
+			}
+		})
+		if round%2 == 0 { // the end comes while claims are won, or while everything flows, or while nobody reads
+			eventually(t, "some messages", func() bool { return read.Load() > int64(round) })
+		}
+		begin := time.Now()
+		for i := range 3 {
+			wg.Go(func() {
+				if i == 0 && round%3 == 0 {
+					m.Terminate()
+				} else {
+					c.Terminate(round%5 != 0)
+				}
+			})
+		}
+		wg.Go(func() { _ = c.Flush(ctx) })
+		wg.Go(func() { c.Lag(); m.State() })
+		wg.Wait()
+		assert.Less(t, time.Since(begin), 8*time.Second)
+		_, open := <-c.ConsumeChannel()
+		assert.False(t, open)
+		m.Terminate()
+	}
+}
+
+func TestEndingWhileNobodyReadsTheChannel(t *testing.T) {
+	b := newBench(t, "t")
+	b.fill("t", 4, 0, 100)
+	m := b.marshaler("a")
+	c := b.consumer(m, ConsumerOptions{DrainTimeout: 50 * time.Millisecond}, "t")
+	first := <-c.ConsumeChannel() // and never again
+	ctx := within(t, patience)
+	begin := time.Now()
+	var wg sync.WaitGroup
+	wg.Go(func() { assert.True(t, c.Terminate(true)) })
+	wg.Go(func() { _ = first.Commit() }) // refused once the claim has ended
+	wg.Go(func() { _ = c.Flush(ctx) })
+	wg.Go(func() { c.Lag() })
+	wg.Go(func() { c.PrintState() })
+	wg.Wait()
+	assert.Less(t, time.Since(begin), 5*time.Second)
+}
+
+func TestWhatIsWrittenArrivesAsItIsAndControlRecordsDoNot(t *testing.T) {
+	b := newBench(t)
+	require.NoError(t, b.CreateTopic("t", 1, nil))
+	_, err := b.Produce("t", 0,
+		testutil.Message{}, testutil.Message{Key: []byte("k")}, testutil.Message{Value: []byte{}},
+		testutil.Message{Key: []byte{}, Value: []byte("v"), Headers: []kmsg.Header{{Key: "h", Value: []byte("x")}, {Key: "nil"}}})
+	require.NoError(t, err)
+	b.transact("t", 0, true, "committed")
+	b.transact("t", 0, false, "aborted")
+	_, err = b.Produce("t", 0, testutil.Text("last"))
+	require.NoError(t, err)
+	for _, isolation := range []sarama.IsolationLevel{sarama.ReadCommitted, sarama.ReadUncommitted} {
+		m, err := NewMarshaler("a", fmt.Sprint("group", isolation), b.Addrs(), WithLogger(testutil.Logger(t)))
+		require.NoError(t, err)
+		c := b.consumer(m, ConsumerOptions{IsolationLevel: isolation}, "t")
+		var got []*Message
+		for msg := range c.ConsumeChannel() {
+			require.NotNil(t, msg)
+			got = append(got, msg)
+			require.NoError(t, msg.Commit())
+			if string(msg.Value) == "last" {
+				break
+			}
+		}
+		var values []string
+		for _, msg := range got[4:] {
+			values = append(values, string(msg.Value))
+		}
+		if isolation == sarama.ReadCommitted {
+			assert.Equal(t, []string{"committed", "last"}, values)
+		} else {
+			assert.Equal(t, []string{"committed", "aborted", "last"}, values)
+		}
+		assert.Nil(t, got[0].Key)
+		assert.Nil(t, got[0].Value)
+		assert.Nil(t, got[1].Value, "a tombstone")
+		assert.NotNil(t, got[2].Value)
+		assert.Empty(t, got[2].Value)
+		assert.NotNil(t, got[3].Key)
+		assert.Equal(t, []*sarama.RecordHeader{{Key: []byte("h"), Value: []byte("x")}, {Key: []byte("nil")}}, got[3].Headers)
+		eventually(t, "no lag behind the last", func() bool { return c.Lag() == 0 })
+		m.Terminate()
+	}
+}
+
+// sluggish takes its time for each line.
+type sluggish struct{ ctx context.Context }
+
+func (s sluggish) Write(p []byte) (int, error) {
+	pause(s.ctx, 100*time.Millisecond)
+	return len(p), nil
+}
+
+func TestPrintingTheStateHoldsNobodyUpNotEvenWithASlowLogger(t *testing.T) {
+	b := newBench(t, "t")
+	log := logrus.New()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	log.SetOutput(sluggish{ctx})
+	m1, m2 := b.marshaler("a", WithLogger(log)), b.marshaler("b")
+	c1 := b.consumer(m1, ConsumerOptions{WatchInterval: 10 * time.Millisecond}, "t")
+	k1 := collect(t, c1)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			tick := time.NewTicker(time.Millisecond)
+			defer tick.Stop()
+			for ctx.Err() == nil {
+				<-tick.C
+				m1.PrintState()
+				c1.PrintState()
+				_ = m1.State().String()
+			}
+		})
+	}
+	k2 := collect(t, b.consumer(m2, ConsumerOptions{}, "t"))
+	share(t, 4, m1, m2)
+	for i := range 20 {
+		b.fill("t", 4, i*10, 10)
+		eventually(t, "all messages", func() bool { return k1.count()+k2.count() >= 40*(i+1) })
+	}
+	assert.Equal(t, 800, k1.count()+k2.count(), "no lease was lost")
+	begin := time.Now()
+	m1.Terminate()
+	assert.Less(t, time.Since(begin), 5*time.Second)
+	cancel()
+	wg.Wait()
+}
+
+func TestStatusDoesNotWaitForBrokers(t *testing.T) {
+	b := newBench(t, "t")
+	m := b.marshaler("a")
+	c := b.consumer(m, ConsumerOptions{}, "t")
+	eventually(t, "all", func() bool { return holds(m) == 4 })
+	f := b.Faults().Add(testutil.Fault{Client: "a", Do: testutil.Drop})
+	require.NoError(t, f.Wait(within(t, patience), 2))
+	begin := time.Now()
+	for range 1000 {
+		c.Lag()
+		c.Terminated()
+		m.Terminated()
+		_ = m.State()
+		_ = c.Options()
+	}
+	assert.Less(t, time.Since(begin), 2*time.Second)
+	_ = m.Close(within(t, 200*time.Millisecond)) // nobody can confirm it
+}
+
+func TestAWrongPasswordIsSaidAtOnce(t *testing.T) {
+	b := &bench{t: t, Cluster: testutil.NewCluster(t, testutil.WithUser(sarama.SASLTypePlaintext, "user", "right"))}
+	cfg := b.Config("a")
+	cfg.Net.SASL.Password = "wrong"
+	begin := time.Now()
+	_, err := NewMarshaler("a", testGroup, b.Addrs(), WithSaramaConfig(cfg), WithLogger(testutil.Logger(t)))
+	require.ErrorContains(t, err, "authentication")
+	assert.Less(t, time.Since(begin), 10*time.Second)
+	m := b.marshaler("a", WithSaramaConfig(b.Config("a")))
+	assert.Equal(t, 1, alive(m))
 }

@@ -46,14 +46,20 @@ func (r *reporter) run(ctx context.Context) {
 		case l := <-r.lines:
 			r.write(l)
 		case <-ctx.Done():
-			for {
-				select {
-				case l := <-r.lines:
-					r.write(l)
-				default:
-					return
-				}
-			}
+			r.rest()
+			return
+		}
+	}
+}
+
+// rest writes what is left, for a second at most: a slow logger must not hold up who ends.
+func (r *reporter) rest() {
+	for end := time.Now().Add(time.Second); time.Now().Before(end); {
+		select {
+		case l := <-r.lines:
+			r.write(l)
+		default:
+			return
 		}
 	}
 }

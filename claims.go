@@ -224,7 +224,6 @@ type partition struct {
 type slab struct {
 	messages []Message
 	bytes    int
-	next     int64 // the offset behind it, holes included
 }
 
 func newPartition(c *claim, id int32, topicID lease.TopicID, start int64, limit int) *partition {

@@ -14,7 +14,6 @@ type request struct {
 	asked []asked
 	parts []kafka.FetchPart
 	wait  time.Duration
-	poll  int // which long poll was the newest when it was made
 }
 
 // asked is one partition of a request.

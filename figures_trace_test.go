@@ -117,7 +117,6 @@ type trace struct {
 	mu      sync.Mutex
 	tenures map[int32][]tenure // by partition, in the order of time
 	gaps    []time.Duration    // between messages of one partition that one owner got one after the other
-	readers sync.WaitGroup
 }
 
 func newTrace(t testing.TB) *trace {

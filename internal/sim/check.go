@@ -10,12 +10,6 @@ type state struct {
 	progress  []progressRow
 	instances []instanceRow
 	tokenBase int64
-	marks     map[mark]bool
-}
-
-type mark struct {
-	id  lease.InstanceID
-	key lease.Key
 }
 
 type leaseRow struct {

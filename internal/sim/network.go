@@ -137,9 +137,6 @@ func (pr *producer) acked(o *outgoing) {
 	pr.pump()
 }
 
-// idle tells whether everything was acknowledged.
-func (pr *producer) idle() bool { return pr.flying == 0 && len(pr.waiting) == 0 }
-
 func uidBytes(uid uint64) []byte {
 	b := make([]byte, 8)
 	for i := range b {

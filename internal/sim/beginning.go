@@ -180,6 +180,10 @@ func (p *process) begun() {
 		return
 	}
 	p.ready = true
+	if s := p.sim; s.lost && s.diverged(p) {
+		// Nobody alive could tell that the log had lost what all had read; p can show it to them. Exception 2 of S3 begins here.
+		s.lossUntil = max(s.lossUntil, s.now+s.maxTTL)
+	}
 	for i := range p.plan {
 		p.newAgent(&p.plan[i], fmt.Sprintf("%s%c", p.name, 'a'+i))
 	}

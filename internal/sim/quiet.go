@@ -145,6 +145,11 @@ func (s *simulation) sameHistory(p *process) bool {
 	if !s.lost {
 		return false
 	}
+	return !s.diverged(p)
+}
+
+// diverged tells whether somebody who runs has read another history than p has, as far as both remember.
+func (s *simulation) diverged(p *process) bool {
 	for _, q := range s.procs {
 		if q == p || q.phase != following {
 			continue
@@ -154,13 +159,13 @@ func (s *simulation) sameHistory(p *process) bool {
 			theirs, too := q.chainAt(o)
 			if known && too {
 				if mine != theirs {
-					return false
+					return true
 				}
 				break
 			}
 		}
 	}
-	return true
+	return false
 }
 
 // restWorld is the world that everybody has come to: the log's own, or, where the log has lost records that all who run

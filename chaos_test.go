@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -28,22 +29,20 @@ func TestTakingTheOfferedMessageBackRacesWithTheApplicationAndTheEnd(t *testing.
 	m := b.marshaler("a")
 	c := b.consumer(m, ConsumerOptions{}, "t")
 	eventually(t, "the partition", func() bool { return len(c.running()) == 1 && len(c.running()[0].partitions()) == 1 })
-	p := c.running()[0].partitions()[0]
+	cl := c.running()[0]
 	for range 3000 {
 		r := newReading(m)
-		ms := []*Message{{from: p}, {from: p}, {from: p}}
-		r.current, r.hand = p, ms
-		go r.pump()
-		got := 0
-		<-r.channel
+		p := newPartition(cl, 9, lease.TopicID{}, 0, 10)
+		r.current, r.hand, r.pumping = p, []*Message{{from: p}, {from: p}, {from: p}}, true
 		var wg sync.WaitGroup
+		wg.Go(r.pump)
+		<-r.channel
 		wg.Go(func() {
 			for msg := range r.channel {
 				assert.NotNil(t, msg)
-				got++
 			}
 		})
-		wg.Go(func() { r.pumping = true; r.stop() })
+		wg.Go(r.stop)
 		wg.Go(func() { r.recall() })
 		wg.Wait()
 	}
@@ -757,14 +756,59 @@ func TestStatusDoesNotWaitForBrokers(t *testing.T) {
 	_ = m.Close(within(t, 200*time.Millisecond)) // nobody can confirm it
 }
 
-func TestAWrongPasswordIsSaidAtOnce(t *testing.T) {
+func TestCredentialsThatFailForAWhile(t *testing.T) {
 	b := &bench{t: t, Cluster: testutil.NewCluster(t, testutil.WithUser(sarama.SASLTypePlaintext, "user", "right"))}
-	cfg := b.Config("a")
-	cfg.Net.SASL.Password = "wrong"
-	begin := time.Now()
-	_, err := NewMarshaler("a", testGroup, b.Addrs(), WithSaramaConfig(cfg), WithLogger(testutil.Logger(t)))
-	require.ErrorContains(t, err, "authentication")
-	assert.Less(t, time.Since(begin), 10*time.Second)
-	m := b.marshaler("a", WithSaramaConfig(b.Config("a")))
-	assert.Equal(t, 1, alive(m))
+	require.NoError(t, b.CreateTopic("t", 4, nil))
+	wrong := b.Config("a")
+	wrong.Net.SASL.Password = "wrong"
+	_, err := DialContext(within(t, 2*time.Second), "a", b.Addrs(), WithSaramaConfig(wrong), WithLogger(testutil.Logger(t)))
+	require.ErrorContains(t, err, "credentials")
+
+	var lines levels
+	log := logrus.New()
+	log.AddHook(&lines)
+	log.Out = testWriter{t}
+	m := b.marshaler("a", WithSaramaConfig(b.Config("a")), WithLogger(log))
+	k := collect(t, b.consumer(m, ConsumerOptions{}, "t"))
+	b.fill("t", 4, 0, 10)
+	eventually(t, "all messages", func() bool { return k.count() == 40 })
+	var refuse atomic.Bool
+	refuse.Store(true)
+	b.Kfake().ControlKey(int16(kmsg.SASLAuthenticate), func(kr kmsg.Request) (kmsg.Response, error, bool) {
+		if !refuse.Load() {
+			return nil, nil, false
+		}
+		b.Kfake().KeepControl()
+		resp := kr.ResponseKind().(*kmsg.SASLAuthenticateResponse)
+		resp.ErrorCode, resp.ErrorMessage = kerr.SaslAuthenticationFailed.Code, kmsg.StringPtr("changed")
+		return resp, nil, true
+	})
+	b.Faults().Kill("a")
+	eventually(t, "trust that ends", func() bool { return !m.trusted() })
+	eventually(t, "a line that says why", func() bool {
+		return slices.ContainsFunc(lines.bad(), func(l string) bool { return strings.Contains(l, "authentication failed") })
+	})
+	refuse.Store(false)
+	b.fill("t", 4, 10, 10)
+	eventually(t, "it goes on by itself", func() bool { return k.count() >= 80 })
+}
+
+func TestWhatIsReservedOfATopicThatIsRecreatedIsNotHandedOutInItsNewLife(t *testing.T) {
+	b := newBench(t)
+	require.NoError(t, b.CreateTopic("t", 1, nil))
+	b.fill("t", 1, 0, 200)
+	c := b.consumer(b.marshaler("a"), ConsumerOptions{}, "t")
+	ctx := within(t, patience)
+	first, err := c.FetchMessage(ctx)
+	require.NoError(t, err)
+	require.NoError(t, b.RecreateTopic("t", 1, nil))
+	b.fill("t", 1, 1000, 10)
+	eventually(t, "the end of the first life", func() bool { return first.Context().Err() != nil })
+	require.ErrorIs(t, first.Commit(), ErrClaimLost)
+	for want := 1000; want < 1010; want++ {
+		msg, err := c.FetchMessage(ctx)
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprint(want), string(msg.Value))
+		require.NoError(t, msg.Commit())
+	}
 }

@@ -297,6 +297,7 @@ func (p *partition) end(err error) {
 	}
 	p.queue, p.queued = nil, 0
 	p.mu.Unlock()
+	p.claim.consumer.drop(p)
 	p.claim.consumer.fetcher.remove(p)
 	p.cancel(err)
 }

@@ -243,6 +243,16 @@ func (r *reading) nextBatch() []Message {
 	return nil
 }
 
+// drop forgets what is reserved of a partition that has ended.
+func (r *reading) drop(p *partition) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.current == p {
+		r.current, r.hand = nil, nil
+	}
+	p.unsent = nil
+}
+
 // putBack puts what is in hand back to the front of the queue. Called with r.mu held.
 func (r *reading) putBack() {
 	p := r.current

@@ -64,6 +64,9 @@ func (g *group) build(ctx context.Context) error {
 	}
 	log := history.NewLog(base)
 	joint := g.collect()
+	if joint < 0 || g.r.log() != t.topicID {
+		return fmt.Errorf("%w: while it was read", errOtherLog)
+	}
 	var reading recordReader
 	var events []lease.Event
 	newer := false
@@ -84,6 +87,9 @@ func (g *group) build(ctx context.Context) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if !g.collecting {
+		return fmt.Errorf("%w: while it was read", errOtherLog)
+	}
 	g.log, g.events = log, g.events[:0]
 	g.live, g.collecting = true, false
 	waiting := g.waiting
@@ -290,7 +296,7 @@ func (g *group) reread(ctx context.Context) (same bool, err error) {
 // read the old log are over. Called with g.mu held.
 func (g *group) reset(reason string) {
 	if !g.live {
-		g.waiting = nil
+		g.collecting, g.waiting = false, nil // who builds it begins anew
 		return
 	}
 	wait := time.Duration(0)

@@ -55,7 +55,7 @@ func DialContext(ctx context.Context, name string, brokers []string, options ...
 	if err := checkName("name", name); err != nil {
 		return nil, err
 	}
-	client, err := kafka.Dial(ctx, name, brokers, set.sarama)
+	client, err := reach(ctx, name, brokers, set)
 	if err != nil {
 		return nil, fmt.Errorf("marshal: %w", err)
 	}
@@ -78,6 +78,19 @@ func DialContext(ctx context.Context, name string, brokers []string, options ...
 		c.report.warn(nil, "marshal: coordination topic "+set.topic+": "+w)
 	}
 	return c, nil
+}
+
+// reach connects, and says so in the log when that takes long.
+func reach(ctx context.Context, name string, brokers []string, set settings) (*kafka.Client, error) {
+	soon, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	stop := context.AfterFunc(soon, func() {
+		if errors.Is(soon.Err(), context.DeadlineExceeded) && ctx.Err() == nil {
+			set.log.WithField("process", name).Warnf("marshal: no broker of %v reached yet, still trying", brokers)
+		}
+	})
+	defer stop()
+	return kafka.Dial(ctx, name, brokers, set.sarama)
 }
 
 // shardOf is the shard of a group: a constant of the protocol.

@@ -212,6 +212,11 @@ func TestDialSaysWhatItTried(t *testing.T) {
 	require.ErrorContains(t, err, addr)
 	assert.Less(t, time.Since(begin), 3*time.Second)
 
+	log, seen := logged(t)
+	_, err = DialContext(within(t, 4*time.Second), "x", []string{addr}, WithLogger(log))
+	require.Error(t, err)
+	assert.True(t, seen.has("warning", "no broker of ["+addr+"] reached yet"))
+
 	b := newBench(t)
 	m, err := NewMarshaler("a", "g", append([]string{addr}, b.Addrs()...), WithLogger(testutil.Logger(t)))
 	require.NoError(t, err)

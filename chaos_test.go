@@ -580,7 +580,7 @@ func TestPositionsNeverGoBackWhoeverCommitsAndFlushes(t *testing.T) {
 func TestEndingInTheMiddleOfEverythingIsCleanHoweverOften(t *testing.T) {
 	b := newBench(t)
 	require.NoError(t, b.CreateTopic("t", 16, nil))
-	rounds := 25
+	rounds := 100
 	if testing.Short() {
 		rounds = 5
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/kafka-marshal/marshal/internal/kafka"
 )
 
-// deliver decodes one partition's part of an answer and queues it, or looks after what is wrong.
-func (b *fetchBroker) deliver(decoder *batch.Reader, a *asked, part *kafka.FetchedPart) {
+// deliver decodes one partition's part of an answer of so many bytes and queues it, or looks after what is wrong.
+func (b *fetchBroker) deliver(decoder *batch.Reader, a *asked, part *kafka.FetchedPart, bytes int) {
 	c, p := b.f.c, a.p
 	switch {
 	case part.Diverging, errors.Is(part.Err, kafka.ErrOutOfRange):
@@ -47,6 +47,9 @@ func (b *fetchBroker) deliver(decoder *batch.Reader, a *asked, part *kafka.Fetch
 		in.put(nil, 0, decoder.Next(), decoder.LastEpoch())
 	}
 	b.fine(p, in.bytes, len(part.Records))
+	if decoder.Next() == a.offset && a.offset < end && bytes+a.most <= c.options.MaxBytes {
+		b.askMore(p, a.most)
+	}
 	var bad *batch.Error
 	if errors.As(decoder.Err(), &bad) {
 		b.backOff(p)
@@ -136,6 +139,14 @@ func (b *fetchBroker) fine(p *partition, decoded, raw int) {
 	if decoded > 0 {
 		p.fetch.growth = float64(decoded) / float64(raw)
 	}
+}
+
+// askMore is for a partition whose next batch is larger than what was asked for, while the answer had room: a broker gives such a
+// batch only to the first partition of a request.
+func (b *fetchBroker) askMore(p *partition, asked int) {
+	b.f.mu.Lock()
+	defer b.f.mu.Unlock()
+	p.fetch.least = 4 * asked
 }
 
 // lastBatch gives the offset behind the last complete batch of raw, and that batch's leader epoch; 0 where there is none.

@@ -21,6 +21,7 @@ type asked struct {
 	p       *partition
 	offset  int64
 	fetches int
+	most    int // bytes
 }
 
 // ahead is what an answer in hand is about to do to a partition.
@@ -107,7 +108,7 @@ func (b *fetchBroker) serve(which int, conn *kafka.FetchConn, decoder *batch.Rea
 		}
 		for i := range answer.Parts {
 			if order[i] != nil {
-				b.deliver(decoder, order[i], &answer.Parts[i])
+				b.deliver(decoder, order[i], &answer.Parts[i], answer.Bytes)
 			}
 		}
 		if !plain {
@@ -176,7 +177,7 @@ func (b *fetchBroker) pick(which int, coming map[*partition]ahead) (*request, ti
 	again := time.Hour
 	share := f.share()
 	for i := range b.parts {
-		p := b.parts[(b.turn+i)%len(b.parts)]
+		p := b.parts[(b.turn[which]+i)%len(b.parts)]
 		if p.fetch.retry > now {
 			again = min(again, p.fetch.retry-now)
 			continue
@@ -200,16 +201,17 @@ func (b *fetchBroker) pick(which int, coming map[*partition]ahead) (*request, ti
 			continue
 		}
 		p.fetch.asked = true
+		a.most = min(p.fetch.most(share), f.c.options.MaxBytes)
 		r.asked = append(r.asked, a)
 		r.parts = append(r.parts, kafka.FetchPart{
 			Topic: p.topic, TopicID: p.topicID, Partition: p.id, Offset: a.offset, LeaderEpoch: p.fetch.epoch, LastEpoch: epoch,
-			MaxBytes: int32(min(p.fetch.most(share), f.c.options.MaxBytes)),
+			MaxBytes: int32(a.most),
 		})
 	}
-	b.turn++
 	if len(r.asked) == 0 {
 		return nil, again
 	}
+	b.turn[which]++
 	if which == longPoll {
 		b.polls++
 		b.polling = true
@@ -227,10 +229,11 @@ func (b *fetchBroker) pick(which int, coming map[*partition]ahead) (*request, ti
 
 // most is how many bytes to ask for. The first request is a small one: its answer is what a hand-over waits for.
 func (s *fetchState) most(share int) int {
-	if s.growth == 0 {
-		return firstBytes
+	bytes := firstBytes
+	if s.growth > 0 {
+		bytes = min(max(int(float64(share)/max(s.growth, 1)), leastBytes), partBytes)
 	}
-	return min(max(int(float64(share)/max(s.growth, 1)), leastBytes), partBytes)
+	return max(bytes, min(s.least, share))
 }
 
 // release ends what r asked for, but for what next asks for again.

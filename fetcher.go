@@ -39,6 +39,7 @@ type fetchState struct {
 	asked  bool          // a request that has it is under way, or its answer is being decoded
 	left   int           // the long poll that was parked when the second connection gave it up: it is for the next one
 	growth float64       // decoded bytes per fetched byte, of the last answer
+	least  int           // bytes to ask for at least: with fewer the broker had a batch and gave none
 	retry  time.Duration // not before, Mono
 	pause  time.Duration // the newest pause between tries
 }
@@ -50,11 +51,11 @@ type fetchBroker struct {
 	f         *fetcher
 	id        int32
 	parts     []*partition
-	turn      int  // where the next request begins, so that no partition starves
-	polls     int  // counts the long polls
-	polling   bool // one is under way
-	guests    int  // partitions that the second connection asks for
-	guestPoll int  // and the long poll during which it began to
+	turn      [2]int // where the next request of each connection begins: the first partition gets a batch of any size
+	polls     int    // counts the long polls
+	polling   bool   // one is under way
+	guests    int    // partitions that the second connection asks for
+	guestPoll int    // and the long poll during which it began to
 	kicks     [2]chan struct{}
 }
 

@@ -1,0 +1,68 @@
+package marshal
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/kafka-marshal/marshal/internal/batch"
+	"github.com/kafka-marshal/marshal/internal/kafka"
+	"github.com/kafka-marshal/marshal/internal/lease"
+)
+
+// newFetchBroker gives a broker that leads n partitions of which nothing is fetched yet.
+func newFetchBroker(n int) *fetchBroker {
+	c := &Consumer{m: &Marshaler{c: &KafkaCluster{clock: newClock()}}, options: NewConsumerOptions()}
+	c.reading = newReading(c.m)
+	f := newFetcher(context.Background(), c)
+	c.fetcher = f
+	b := &fetchBroker{f: f, kicks: [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)}}
+	for i := range n {
+		cl := &claim{m: c.m, consumer: c, key: lease.Key{Topic: "topic", Partition: int32(i)}}
+		cl.open.Store(true)
+		p := newPartition(cl, int32(i), lease.TopicID{}, 0, 10)
+		p.fetch.broker = b
+		b.parts = append(b.parts, p)
+		f.parts[p] = struct{}{}
+	}
+	return b
+}
+
+// A broker gives a batch that is larger than asked for only to the first partition of a request.
+func TestEachPartitionIsTheFirstOfARequestInTurn(t *testing.T) {
+	b := newFetchBroker(8)
+	var first []int32
+	for range 8 {
+		r, _ := b.pick(longPoll, nil)
+		require.NotNil(t, r)
+		require.Len(t, r.asked, 8)
+		first = append(first, r.parts[0].Partition)
+		none, _ := b.pick(quickPoll, nil)
+		require.Nil(t, none, "all are asked for already")
+		b.release(longPoll, r, nil)
+	}
+	assert.ElementsMatch(t, []int32{0, 1, 2, 3, 4, 5, 6, 7}, first)
+}
+
+func TestABatchLargerThanWhatWasAskedForIsAskedForWithMore(t *testing.T) {
+	b := newFetchBroker(8)
+	ask := func(bytes int, got kafka.FetchedPart) int32 {
+		r, _ := b.pick(longPoll, nil)
+		require.NotNil(t, r)
+		require.Empty(t, got.Records)
+		b.deliver(&batch.Reader{}, &r.asked[0], &got, bytes)
+		b.release(longPoll, r, nil)
+		b.turn[longPoll] = 0 // the same again
+		return r.parts[0].MaxBytes
+	}
+	waits := kafka.FetchedPart{HighWatermark: 5}
+	assert.EqualValues(t, firstBytes, ask(100, kafka.FetchedPart{}))
+	assert.EqualValues(t, firstBytes, ask(100, waits), "there was nothing to give")
+	assert.EqualValues(t, 4*firstBytes, ask(b.f.c.options.MaxBytes, waits))
+	assert.EqualValues(t, 4*firstBytes, ask(100, waits), "the answer was full")
+	assert.EqualValues(t, 16*firstBytes, ask(100, waits))
+	assert.EqualValues(t, 4<<20, ask(100, waits), "its share at most")
+	assert.EqualValues(t, 4<<20, ask(100, waits))
+}

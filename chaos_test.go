@@ -181,13 +181,13 @@ func TestWhoIsDeclaredDeadWhileItLeavesHasLeft(t *testing.T) {
 func TestKeysStayKeptWhateverElseIsWantedWhileTheirConsumerFlushes(t *testing.T) {
 	b := newBench(t, "t", "u")
 	m := b.marshaler("a", WithLease(10*time.Second, 0))
-	c := b.consumer(m, ConsumerOptions{RestartGrace: time.Minute}, "t")
+	c := b.consumer(m, ConsumerOptions{RestartGrace: time.Minute, CommitInterval: 20 * time.Millisecond}, "t")
 	eventually(t, "all", func() bool { return holds(m) == 4 && len(c.running()) == 4 })
 	before := m.State().Keys
 	b.fill("t", 4, 0, 1)
 	msg, err := c.FetchMessage(within(t, patience))
 	require.NoError(t, err)
-	f := b.Faults().Add(testutil.Fault{Client: "a", Keys: testutil.Writes, Do: testutil.Freeze})
+	f := b.Faults().Add(testutil.Fault{Client: "a", Keys: []kmsg.Key{kmsg.OffsetCommit}, Do: testutil.Freeze})
 	require.NoError(t, msg.Commit())
 	require.NoError(t, f.Wait(within(t, patience), 1))
 	var wg sync.WaitGroup
@@ -196,9 +196,18 @@ func TestKeysStayKeptWhateverElseIsWantedWhileTheirConsumerFlushes(t *testing.T)
 	_, err = m.NewConsumer([]string{"t"}, ConsumerOptions{})
 	assert.ErrorIs(t, err, ErrAlreadyConsuming)
 	b.consumer(m, ConsumerOptions{}, "u")
+	eventually(t, "the other topic too", func() bool {
+		held := 0
+		for _, k := range m.State().Keys {
+			if k.Topic == "u" && k.Instance != "" {
+				held++
+			}
+		}
+		return held == 4
+	})
 	f.Remove()
 	wg.Wait()
-	eventually(t, "the other topic too", func() bool { return holds(m) == 8 })
+	eventually(t, "all", func() bool { return holds(m) == 8 })
 	for i, k := range m.State().Keys[:4] {
 		assert.Equal(t, before[i].Epoch, k.Epoch, "%s/%d", k.Topic, k.Partition)
 	}

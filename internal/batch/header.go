@@ -99,15 +99,15 @@ func (h *header) parse(b []byte) error {
 
 // isAbort tells whether the control batch b ends its producer's transaction by abortion.
 func (h *header) isAbort(b []byte) bool {
-	rec, _, ok := cutRecord(b[headerSize:])
+	rec, at, ok := cutRecord(b[headerSize:])
 	if !ok || h.count == 0 || h.attrs&attrCodec != 0 {
 		return false
 	}
-	_, _, rest, ok := recordHead(rec)
+	_, _, at, ok = recordHead(rec, at)
 	if !ok {
 		return false
 	}
-	key, _, ok := blob(rest)
+	key, _, ok := blob(rec, at)
 	const atType = 2 // after a version
 	return ok && len(key) >= atType+2 && binary.BigEndian.Uint16(key[atType:]) == 0
 }

@@ -112,11 +112,12 @@ func (r *Reader) open(b []byte) error {
 // Record reads the next record of the batch into m (which must be zeroed); false: the batch is at its end or Err is set.
 func (r *Reader) Record(m *sarama.ConsumerMessage) bool {
 	for r.left > 0 {
-		rec, rest, ok := cutRecord(r.records)
+		rec, at, ok := cutRecord(r.records)
 		if !ok {
 			return r.malformed("length")
 		}
-		timeDelta, delta, rec, ok := recordHead(rec)
+		rest := r.records[len(rec):]
+		timeDelta, delta, at, ok := recordHead(rec, at)
 		if !ok || delta <= r.delta || delta > r.last-r.base {
 			return r.malformed("offset")
 		}
@@ -129,14 +130,14 @@ func (r *Reader) Record(m *sarama.ConsumerMessage) bool {
 		if offset < r.next {
 			continue
 		}
-		if m.Key, rec, ok = blob(rec); !ok {
+		if m.Key, at, ok = blob(rec, at); !ok {
 			return r.malformed("key")
 		}
-		if m.Value, rec, ok = blob(rec); !ok {
+		if m.Value, at, ok = blob(rec, at); !ok {
 			return r.malformed("value")
 		}
-		if len(rec) != 1 || rec[0] != 0 {
-			if m.Headers, ok = r.slab.read(rec, r.left+1); !ok {
+		if at != len(rec)-1 || rec[at] != 0 {
+			if m.Headers, ok = r.slab.read(rec, at, r.left+1); !ok {
 				return r.malformed("headers")
 			}
 		}

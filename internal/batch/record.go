@@ -9,42 +9,36 @@ import (
 // minRecord is the least that a record takes: length, attributes, two deltas, key, value and number of headers.
 const minRecord = 7
 
-// cutRecord gives the first record of recs, behind its length, and what follows.
-func cutRecord(recs []byte) (rec, rest []byte, ok bool) {
-	n, w := varint(recs)
-	if w <= 0 || n < minRecord-1 || n > int64(len(recs)-w) {
-		return nil, nil, false
+// cutRecord gives the first record of recs, with its length in front, and where it begins behind that.
+func cutRecord(recs []byte) (rec []byte, at int, ok bool) {
+	n, at := varint(recs, 0)
+	if at == 0 || n < minRecord-1 || n > int64(len(recs)-at) {
+		return nil, 0, false
 	}
-	end := w + int(n)
-	return recs[w:end:end], recs[end:], true
+	end := at + int(n)
+	return recs[:end:end], at, true
 }
 
-// recordHead reads what comes before a record's key. The first byte holds attributes, of which there are none.
-func recordHead(rec []byte) (timeDelta, offsetDelta int64, rest []byte, ok bool) {
-	rec = rec[1:]
-	timeDelta, w := varint(rec)
-	if w <= 0 {
-		return 0, 0, nil, false
+// recordHead reads what comes before a record's key, from at on. The first byte holds attributes, of which there are none.
+func recordHead(rec []byte, at int) (timeDelta, offsetDelta int64, end int, ok bool) {
+	if timeDelta, at = varint(rec, at+1); at == 0 {
+		return 0, 0, 0, false
 	}
-	rec = rec[w:]
-	offsetDelta, w = varint(rec)
-	if w <= 0 {
-		return 0, 0, nil, false
-	}
-	return timeDelta, offsetDelta, rec[w:], true
+	offsetDelta, at = varint(rec, at)
+	return timeDelta, offsetDelta, at, at > 0
 }
 
-// blob reads a key or a value: nil where it is null, empty but not nil where it is empty.
-func blob(b []byte) (v, rest []byte, ok bool) {
-	n, w := varint(b)
-	if w <= 0 || n < -1 || n > int64(len(b)-w) {
-		return nil, nil, false
+// blob reads the key or value at b[at:], and gives where it ends: nil where it is null, empty but not nil where it is empty.
+func blob(b []byte, at int) (v []byte, end int, ok bool) {
+	n, at := varint(b, at)
+	if at == 0 || n < -1 || n > int64(len(b)-at) {
+		return nil, 0, false
 	}
 	if n == -1 {
-		return nil, b[w:], true
+		return nil, at, true
 	}
-	end := w + int(n)
-	return b[w:end:end], b[end:], true
+	end = at + int(n)
+	return b[at:end:end], end, true
 }
 
 // headerSlab gives out the headers of records from larger pieces, so that a batch whose records all have some costs few
@@ -57,14 +51,15 @@ type headerSlab struct {
 // slabHeaders is how many headers one piece has, unless a single record has more.
 const slabHeaders = 256
 
-// read reads a record's headers, with which it must end. left is how many records there are that may want some.
-func (s *headerSlab) read(b []byte, left int) ([]*sarama.RecordHeader, bool) {
-	count, w := varint(b)
-	if b = b[max(w, 0):]; w <= 0 || count < 0 || count > int64(len(b)/2) {
+// read reads a record's headers, which are at b[at:], and with which it must end. left is how many records there are that
+// may want some.
+func (s *headerSlab) read(b []byte, at, left int) ([]*sarama.RecordHeader, bool) {
+	count, at := varint(b, at)
+	if at == 0 || count < 0 || count > int64((len(b)-at)/2) {
 		return nil, false
 	}
 	if count == 0 {
-		return nil, len(b) == 0
+		return nil, at == len(b)
 	}
 	n := int(count)
 	if n > len(s.headers) {
@@ -75,30 +70,33 @@ func (s *headerSlab) read(b []byte, left int) ([]*sarama.RecordHeader, bool) {
 	s.headers, s.pointers = s.headers[n:], s.pointers[n:]
 	for i := range hs {
 		var ok bool
-		if hs[i].Key, b, ok = blob(b); !ok {
+		if hs[i].Key, at, ok = blob(b, at); !ok {
 			return nil, false
 		}
-		if hs[i].Value, b, ok = blob(b); !ok {
+		if hs[i].Value, at, ok = blob(b, at); !ok {
 			return nil, false
 		}
 		ps[i] = &hs[i]
 	}
-	return ps, len(b) == 0
+	return ps, at == len(b)
 }
 
-// varint is binary.Varint with the common case in line.
-func varint(b []byte) (int64, int) {
-	if len(b) > 0 && b[0] < 0x80 {
-		return int64(b[0]>>1) ^ -int64(b[0]&1), 1
+// varint reads the number at b[at:], as binary.Varint does, and gives where it ends; 0: there is none. Numbers of one and two
+// bytes come first: they are all lengths up to 8,191.
+func varint(b []byte, at int) (v int64, end int) {
+	if at < len(b)-1 {
+		u := uint64(b[at])
+		if u < 0x80 {
+			return int64(u>>1) ^ -int64(u&1), at + 1
+		}
+		if next := uint64(b[at+1]); next < 0x80 {
+			u = u&0x7f | next<<7
+			return int64(u>>1) ^ -int64(u&1), at + 2
+		}
 	}
-	return longVarint(b)
-}
-
-// longVarint has the next common case first: lengths from 64 to 8,191.
-func longVarint(b []byte) (int64, int) {
-	if len(b) > 1 && b[1] < 0x80 {
-		u := uint64(b[0]&0x7f) | uint64(b[1])<<7
-		return int64(u>>1) ^ -int64(u&1), 2
+	v, w := binary.Varint(b[min(at, len(b)):])
+	if w <= 0 {
+		return 0, 0
 	}
-	return binary.Varint(b)
+	return v, at + w
 }

@@ -3,6 +3,7 @@ package marshal
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/kafka-marshal/marshal/internal/batch"
@@ -91,11 +92,13 @@ func (b *fetchBroker) serve(which int, conn *kafka.FetchConn, decoder *batch.Rea
 		b.release(which, r, nil)
 		return err
 	}
+	var last *kafka.FetchAnswer
 	for {
 		if which == longPoll {
 			wakeUp(b.kicks[quickPoll])
 		}
 		answer, err := conn.Receive()
+		runtime.KeepAlive(last) // a heap that falls to nothing between two answers is given back to the system, and faulted in again
 		if err != nil {
 			b.release(which, r, nil)
 			return err
@@ -114,6 +117,7 @@ func (b *fetchBroker) serve(which int, conn *kafka.FetchConn, decoder *batch.Rea
 		if !plain {
 			answer.Recycle()
 		}
+		last = answer
 		b.release(which, r, next)
 		if err != nil {
 			b.release(which, next, nil)

@@ -22,6 +22,9 @@ func (m *Marshaler) commitInterval() time.Duration {
 // wanted is what the consumers want now. Called with g.mu held.
 func (m *Marshaler) wanted(now time.Duration) member.Wanted {
 	var w member.Wanted
+	m.consumers = slices.DeleteFunc(m.consumers, func(c *Consumer) bool { // nobody came back for its keys
+		return c.phase == keeping && c.keepUntil > 0 && c.keepUntil <= now && len(c.claims) == 0
+	})
 	for _, c := range m.consumers {
 		switch {
 		case c.phase == consuming, c.phase == keeping && c.keepUntil == 0: // not yet kept: it flushes
@@ -213,6 +216,9 @@ func (m *Marshaler) notice(n member.Notice) {
 	case member.Deaf:
 		m.c.report.warn(f, "marshal: what this process wrote is not read back; reading the coordination topic anew")
 	case member.Rejoining:
+		if m.leaving {
+			return
+		}
 		m.c.report.warn(f, "marshal: declared dead by the group; joining again as a new instance")
 	}
 }

@@ -286,8 +286,9 @@ func TestEachStartAndStopLeavesNothing(t *testing.T) { // goleak in TestMain loo
 		m, err := NewMarshaler("a", testGroup, b.Addrs(), WithLease(testTTL, 0), WithLogger(testutil.Logger(t)))
 		require.NoError(t, err)
 		c := b.consumer(m, ConsumerOptions{}, "t")
-		_, err = c.FetchMessage(within(t, patience))
+		msg, err := c.FetchMessage(within(t, patience))
 		require.NoError(t, err)
+		require.NoError(t, msg.Commit())
 		m.Terminate()
 	}
 	for range 20 {

@@ -56,6 +56,9 @@ func (b *bench) consumer(m *Marshaler, o ConsumerOptions, topics ...string) *Con
 	if o.WatchInterval == 0 {
 		o.WatchInterval = 100 * time.Millisecond
 	}
+	if o.DrainTimeout == 0 {
+		o.DrainTimeout = 2 * time.Second // what a test leaves in hand must not hold up its end for long
+	}
 	c, err := m.NewConsumer(topics, o)
 	require.NoError(b.t, err)
 	return c

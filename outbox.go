@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/sirupsen/logrus"
 
@@ -126,6 +127,9 @@ func (m *Marshaler) carry(ctx context.Context) {
 			m.setTrouble(err)
 			m.c.report.lasting("append "+m.groupID, m.fields(), "marshal: cannot write to the coordination topic, leases will end if it lasts: "+err.Error())
 			pause(ctx, retryPause())
+			if kafka.Unauthorized(err) { // it takes a person to mend that
+				pause(ctx, time.Second)
+			}
 		}
 	}
 }

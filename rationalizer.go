@@ -53,6 +53,7 @@ type group struct {
 	events     []lease.Event
 	wrong      int64 // snapshots that differ from our world: a bug or a foreign writer
 
+	stillUntil   time.Duration // Mono; after another log was found: until all leases of before are over
 	recheckAfter time.Duration // Mono; who writes to the topic can ask for a second reading, so not too often
 
 	building chan struct{} // holds one token while somebody builds the log

@@ -26,11 +26,12 @@ func (g *group) ensure(ctx context.Context) error {
 	}
 	for {
 		g.mu.Lock()
-		live := g.live
+		live, still := g.live, g.stillUntil
 		g.mu.Unlock()
 		if live {
 			return nil
 		}
+		pause(ctx, g.r.c.clock.until(still))
 		err := g.build(ctx)
 		switch {
 		case err == nil:
@@ -306,13 +307,13 @@ func (g *group) reset(reason string) {
 		}
 	}
 	g.live, g.collecting, g.waiting, g.events = false, false, nil, g.events[:0]
+	g.stillUntil = g.r.c.clock.now().Mono + wait
 	for _, m := range g.members {
 		m.drop(reason)
 	}
 	g.r.c.report.error(logrus.Fields{"group": g.name, "wait": wait},
 		fmt.Sprintf("marshal: %s: claims end, and this process joins again when all leases of before are over", reason))
 	g.r.c.wg.Go(func() {
-		pause(g.r.c.ctx, wait)
 		if err := g.ensure(g.r.c.ctx); err != nil {
 			return // the cluster was terminated
 		}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/kafka-marshal/marshal/internal/kafka"
 	"github.com/kafka-marshal/marshal/internal/lease"
-	"github.com/kafka-marshal/marshal/internal/member"
 )
 
 func compareKeys(a, b lease.Key) int {
@@ -141,7 +140,13 @@ func (c *Consumer) startFromKafka(ctx context.Context, starts []*start) error {
 		case o.Err != nil:
 			errs = append(errs, fmt.Errorf("committed offset of %s/%d: %w", o.Topic, o.Partition, o.Err))
 		case s.next != lease.NoProgress && o.Offset >= 0 && o.Offset != s.next && !ours:
-			errs = append(errs, c.adopt(ctx, s, o.Offset))
+			c.adopt(s, o.Offset)
+		case s.next != lease.NoProgress && o.Offset >= 0 && !ours:
+			if err := c.mark(ctx, s); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			c.begin(s)
 		case s.next != lease.NoProgress:
 			c.begin(s)
 		case o.Offset >= 0:
@@ -154,26 +159,36 @@ func (c *Consumer) startFromKafka(ctx context.Context, starts []*start) error {
 	return errors.Join(errors.Join(errs...), c.startFresh(ctx, fresh))
 }
 
-// adopt takes an offset that somebody set from outside: it is committed with our metadata, and becomes the progress by a Seek,
-// which ends this claim and starts it again under a new epoch.
-func (c *Consumer) adopt(ctx context.Context, s *start, offset int64) error {
+// adopt takes an offset that somebody set from outside: it becomes the progress by a Seek, which ends this claim and starts it
+// again under a new epoch.
+func (c *Consumer) adopt(s *start, offset int64) {
 	f := s.claim.fields()
-	f["offset"], f["progress"] = offset, s.next
-	c.m.c.report.info(f, "marshal: the group's offset was set from outside; going on there")
-	mark := []kafka.Committed{{Topic: s.claim.key.Topic, Partition: s.id, Offset: offset, Metadata: c.m.metadata(s.topicID, s.claim.token)}}
+	f["partition"], f["offset"], f["progress"] = s.id, offset, s.next
+	if c.seek(s.claim, s.id, s.topicID, offset) {
+		c.m.c.report.info(f, "marshal: the group's offset was set from outside; going on there")
+	}
+}
+
+// mark commits a position that somebody set from outside with our metadata, before it is handed out: it is not news again.
+func (c *Consumer) mark(ctx context.Context, s *start) error {
+	mark := []kafka.Committed{{Topic: s.claim.key.Topic, Partition: s.id, Offset: s.next, Metadata: c.m.metadata(s.topicID, s.claim.token)}}
 	if err := c.m.c.client.CommitOffsets(ctx, c.m.groupID, mark); err != nil || mark[0].Err != nil {
 		return fmt.Errorf("marking the offset of %s/%d: %w", mark[0].Topic, s.id, errors.Join(err, mark[0].Err))
 	}
-	c.seek(s.claim, s.id, s.topicID, offset)
 	return nil
 }
 
-// seek sets a partition's progress under the claim's epoch.
-func (c *Consumer) seek(cl *claim, id int32, topicID lease.TopicID, next int64) {
-	c.m.withMember(func(now member.Now) member.Output {
-		cl.sought = true
-		return c.m.member.Seek(lease.Key{Topic: cl.key.Topic, Partition: id}, topicID, next, cl.epoch, now)
-	})
+// seek sets a partition's progress under the claim's epoch, once: the claim ends by it. It gives false where that is on its way.
+func (c *Consumer) seek(cl *claim, id int32, topicID lease.TopicID, next int64) bool {
+	m := c.m
+	m.g.mu.Lock()
+	defer m.g.mu.Unlock()
+	if m.member == nil || cl.sought {
+		return false
+	}
+	cl.sought = true
+	m.handle(m.member.Seek(lease.Key{Topic: cl.key.Topic, Partition: id}, topicID, next, cl.epoch, m.c.clock.now()))
+	return true
 }
 
 // startFresh begins partitions that the group has no position for.

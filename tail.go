@@ -230,8 +230,12 @@ func (t *tail) through(ctx context.Context, to int64, each func(*entry)) error {
 		if err := t.poll(ctx, 0, each); err != nil {
 			return err
 		}
-		if t.next == before && t.end >= to { // the broker has nothing more below its end
+		switch {
+		case t.next > before:
+		case t.end >= to: // the broker has nothing more below its end
 			t.next = to
+		default: // it does not have all of the log yet, or is throttling us
+			pause(ctx, retryPause())
 		}
 	}
 	return nil

@@ -69,7 +69,7 @@ func (c *claim) drain() {
 		if by := c.consumer.drainBy; by > 0 {
 			c.deadline = min(c.deadline, by)
 		}
-		c.consumer.refetch()
+		c.consumer.wakeReaders() // who waits may take from another partition
 	}
 }
 

@@ -284,9 +284,6 @@ func (c *Consumer) ended(cl *claim) {
 	}
 }
 
-// refetch has the fetcher look again. Called with the group's lock held.
-func (c *Consumer) refetch() { c.wakeReaders() }
-
 // reopen goes on with a claim whose drain came to nothing. Called with the group's lock held.
 func (c *Consumer) reopen(cl *claim) {
 	for _, p := range cl.partitions() {

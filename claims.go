@@ -125,7 +125,7 @@ func (c *claim) drained(now time.Duration) (done bool, deadline time.Duration) {
 	}
 	if busy > 0 {
 		c.cut = true
-		c.m.c.report.warn(c.fields(), fmt.Sprintf("marshal: handing over with %d messages unfinished, DrainTimeout is over: they come again at the next owner", busy))
+		c.m.c.report.warn(c.fields(), fmt.Sprintf("marshal: handing over with %d messages unfinished, the time to drain is over: they come again at the next owner", busy))
 	}
 	c.draining.Store(false)
 	return true, 0

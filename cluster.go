@@ -65,19 +65,25 @@ func DialContext(ctx context.Context, name string, brokers []string, options ...
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.report = newReporter(set.log.WithField("process", name))
-	topic, warnings, err := client.EnsureTopic(ctx, kafka.TopicSpec{
-		Name: set.topic, Partitions: shards, Retention: logRetention, MayCreate: set.makesTopic,
-	}, func(t kafka.Topic) error { return c.mayGrow(ctx, t) })
+	topic, err := c.ensureTopic(ctx)
 	if err != nil {
 		c.cancel()
 		return nil, errors.Join(fmt.Errorf("marshal: coordination topic %s: %w", set.topic, err), client.Close())
 	}
 	c.topicID = topic.ID
 	c.wg.Go(func() { c.report.run(c.ctx) })
-	for _, w := range warnings {
-		c.report.warn(nil, "marshal: coordination topic "+set.topic+": "+w)
-	}
 	return c, nil
+}
+
+// ensureTopic makes or checks the coordination topic.
+func (c *KafkaCluster) ensureTopic(ctx context.Context) (kafka.Topic, error) {
+	topic, warnings, err := c.client.EnsureTopic(ctx, kafka.TopicSpec{
+		Name: c.set.topic, Partitions: shards, Retention: logRetention, MayCreate: c.set.makesTopic,
+	}, func(t kafka.Topic) error { return c.mayGrow(ctx, t) })
+	for _, w := range warnings {
+		c.report.warn(nil, "marshal: coordination topic "+c.set.topic+": "+w)
+	}
+	return topic, err
 }
 
 // reach connects, and says so in the log when that takes long.

@@ -385,3 +385,18 @@ func TestTwoLivingProcessesWithOneClientIDShareAndSayItOnce(t *testing.T) {
 	}
 	assert.Equal(t, 1, said)
 }
+
+func TestADeletedCoordinationTopicIsMadeAgain(t *testing.T) {
+	b := newBench(t, "t")
+	b.fill("t", 4, 0, 10)
+	m := b.marshaler("a", WithLease(500*time.Millisecond, 0))
+	k := collect(t, b.consumer(m, ConsumerOptions{CommitInterval: 20 * time.Millisecond}, "t"))
+	eventually(t, "all messages, and their offsets in Kafka", func() bool {
+		offset, _, err := b.Committed(testGroup, "t", 3)
+		return err == nil && offset == 10 && k.count() == 40
+	})
+	require.NoError(t, b.DeleteTopic(MarshalTopic))
+	b.fill("t", 4, 10, 5)
+	eventually(t, "the new messages", func() bool { return k.count() >= 60 })
+	assert.NotNil(t, b.Kfake().TopicInfo(MarshalTopic))
+}

@@ -63,7 +63,7 @@ func (m *Marshaler) step(events []lease.Event, now member.Now) {
 		switch e.Kind {
 		case lease.Renewed:
 			ours = true
-		case lease.HandedOver, lease.TakenOver:
+		case lease.HandedOver: // not TakenOver: its owner is gone, and somebody may have set offsets since
 			m.handed[e.Key] = true
 		}
 	}

@@ -57,19 +57,21 @@ type Marshaler struct {
 	left          chan struct{} // closed when the member has left
 	hasLeft       bool
 	leaving       bool
-	outdated      bool            // the group uses a version that this process cannot read: no life any more
-	changed       chan struct{}   // closed and made anew when something of ours was read back
-	mixed         map[string]bool // topics that were warned of, see warnOfMix
-	suspended     bool            // told that hand-out is suspended
-	claimsChanged bool            // and not told yet
-	flush         bool            // somebody waits for a heartbeat
-	flushed       time.Duration   // when the last such heartbeat was made; 0: it was read back
+	outdated      bool                      // the group uses a version that this process cannot read: no life any more
+	changed       chan struct{}             // closed and made anew when something of ours was read back
+	mixed         map[string]bool           // topics that were warned of, see warnOfMix
+	suspended     bool                      // told that hand-out is suspended
+	parked        map[lease.InstanceID]bool // members that have left and whose keys are kept
+	holds         string                    // what was told last of what is held
+	claimsChanged bool                      // and not told yet
+	flush         bool                      // somebody waits for a heartbeat
+	flushed       time.Duration             // when the last such heartbeat was made; 0: it was read back
 }
 
 func newMarshaler(c *KafkaCluster, clientID, groupID string) *Marshaler {
 	m := &Marshaler{
 		c: c, clientID: clientID, groupID: groupID, out: newOutbox(), kick: make(chan struct{}, 1), closed: make(chan struct{}),
-		claims: map[lease.Key]*claim{}, handed: map[lease.Key]bool{}, mixed: map[string]bool{},
+		claims: map[lease.Key]*claim{}, handed: map[lease.Key]bool{}, mixed: map[string]bool{}, parked: map[lease.InstanceID]bool{},
 		joined: make(chan struct{}), left: make(chan struct{}), changed: make(chan struct{}),
 	}
 	m.ctx, m.cancel = context.WithCancel(c.ctx)
@@ -139,6 +141,12 @@ func (m *Marshaler) rejoin() {
 	_, _ = rand.Read(seed[:])
 	now := m.c.clock.tick()
 	m.instance, m.flushed = id, 0
+	clear(m.parked)
+	for i := range m.g.log.World().Instances() {
+		if i.Status == lease.IsParked {
+			m.parked[i.ID] = true
+		}
+	}
 	m.member = member.New(member.Config{
 		Instance: id, Group: m.groupID, Client: m.clientID, Host: m.host,
 		TTL: m.c.set.ttl, Heartbeat: m.c.set.beat, CommitInterval: m.commitInterval(),

@@ -153,7 +153,8 @@ type ConsumerOptions struct {
 	// again by its next owner, and a Commit of it gives ErrClaimLost. Terminate and Close wait shorter where their own limit ends
 	// sooner. Defaults to 5 s.
 	DrainTimeout time.Duration
-	// RestartGrace is for how long keys are kept for the next run after Terminate(false), up to an hour. Defaults to 30 s.
+	// RestartGrace is for how long keys are kept for the next run after Terminate(false), up to an hour; the lease's ttl if that is
+	// longer. Defaults to 30 s.
 	RestartGrace time.Duration
 	// WatchInterval is how often topics and their partition counts are asked for, 10 ms to 1 hour. Defaults to 10 s.
 	WatchInterval time.Duration

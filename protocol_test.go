@@ -114,6 +114,33 @@ func TestAnOffsetThatWasSetFromOutsideIsTakenByASeek(t *testing.T) {
 	assert.Contains(t, metadata, "client=b")
 }
 
+func TestAnOffsetThatWasSetFromOutsideIsTakenAfterACrashAndAFastReclaimToo(t *testing.T) {
+	for _, whole := range []bool{false, true} {
+		b := newBench(t)
+		require.NoError(t, b.CreateTopic("t", 3, nil))
+		b.fill("t", 3, 0, 10)
+		o := ConsumerOptions{FastReclaim: true, ClaimEntireTopic: whole, CommitInterval: 20 * time.Millisecond}
+		m := b.marshaler("a")
+		c := b.consumer(m, o, "t")
+		k := collect(t, c)
+		eventually(t, "all messages", func() bool { return k.count() == 30 && c.Lag() == 0 })
+		require.NoError(t, c.Flush(within(t, patience)))
+		b.crash(m)
+		m.cancel() // as if the process were gone
+		b.Faults().Clear()
+
+		next := b.marshaler("a")
+		set := []kafka.Committed{{Topic: "t", Offset: 2}, {Topic: "t", Partition: 1, Offset: 3}, {Topic: "t", Partition: 2, Offset: 1}}
+		require.NoError(t, next.c.client.CommitOffsets(within(t, patience), testGroup, set))
+		again := collect(t, b.consumer(next, o, "t"))
+		eventually(t, "what was set back", func() bool { return again.count() == 24 })
+		for p, from := range []int64{2, 3, 1} {
+			assert.Equal(t, upTo(10)[from:], again.offsets("t", int32(p)), "once each, whole %t", whole)
+		}
+		next.Terminate()
+	}
+}
+
 // §7: the claims of a process whose coordination topic is another one end, and a process that starts then goes on at
 // Kafka's offsets.
 func TestARecreatedCoordinationTopicEndsEveryClaim(t *testing.T) {

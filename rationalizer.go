@@ -153,6 +153,14 @@ func (r *rationalizer) identify(ctx context.Context, t *tail) error {
 		return err
 	}
 	topic := topics[r.c.set.topic]
+	if errors.Is(topic.Err, kafka.ErrUnknownTopic) && r.c.set.makesTopic { // deleted: it is made again as it was at the start
+		soon, cancel := context.WithTimeout(ctx, callLimit)
+		topic, err = r.c.ensureTopic(soon)
+		cancel()
+		if err != nil {
+			return err
+		}
+	}
 	if topic.Err != nil {
 		return topic.Err
 	}

@@ -130,17 +130,23 @@ func (c *Consumer) startFromKafka(ctx context.Context, starts []*start) error {
 	}
 	var errs []error
 	var fresh []*start
+	moved := map[*claim]bool{} // somebody set an offset of theirs: they end and start again, nothing of them begins before
 	for i, s := range starts {
 		o := &committed[i]
-		ours, thisLife := isOurs(o.Metadata, s.topicID)
-		if ours && !thisLife && o.Err == nil {
+		if ours, thisLife := isOurs(o.Metadata, s.topicID); ours && !thisLife && o.Err == nil {
 			o.Offset = -1 // of a topic that had the same name
+		} else if o.Err == nil && s.next != lease.NoProgress && o.Offset >= 0 && o.Offset != s.next && !ours {
+			moved[s.claim] = true
+			c.adopt(s, o.Offset)
 		}
+	}
+	for i, s := range starts {
+		o := &committed[i]
+		ours, _ := isOurs(o.Metadata, s.topicID)
 		switch {
+		case moved[s.claim]:
 		case o.Err != nil:
 			errs = append(errs, fmt.Errorf("committed offset of %s/%d: %w", o.Topic, o.Partition, o.Err))
-		case s.next != lease.NoProgress && o.Offset >= 0 && o.Offset != s.next && !ours:
-			c.adopt(s, o.Offset)
 		case s.next != lease.NoProgress && o.Offset >= 0 && !ours:
 			if err := c.mark(ctx, s); err != nil {
 				errs = append(errs, err)
@@ -351,11 +357,12 @@ func (c *Consumer) repairOne(ctx context.Context, p *partition) error {
 	}
 	f := p.claim.fields()
 	f["partition"], f["from"], f["to"] = p.id, at, to
-	c.m.c.report.warn(f, "marshal: the position is no longer in the log; going on elsewhere, what lies between is lost to this group")
 	if to < at {
+		c.m.c.report.warn(f, "marshal: the position is beyond the end of the log; going on before it, messages come again")
 		c.seek(p.claim, p.id, p.topicID, to)
 		return nil
 	}
+	c.m.c.report.warn(f, "marshal: the position is no longer in the log; going on behind it, what lies between is lost to this group")
 	p.jump(to)
 	return nil
 }

@@ -169,6 +169,9 @@ func (s State) lines() []string {
 // String describes a key in one line.
 func (k KeyState) String() string {
 	name, at := fmt.Sprintf("%s/%d", k.Topic, k.Partition), fmt.Sprintf("next %d", k.Next)
+	if k.Partition == lease.WholeTopic && k.Instance == "" {
+		return k.Topic + ": " + k.Why
+	}
 	if k.Partition == lease.WholeTopic {
 		name, at = k.Topic+" (whole)", fmt.Sprintf("next %d", k.Parts)
 	}

@@ -20,6 +20,9 @@ func (m *Marshaler) tell(e *lease.Event) {
 			r.info(m.fields(), "marshal: joined the group as "+m.nameOf(e.Instance))
 		} else {
 			r.info(m.fields(), "marshal: member "+m.nameOf(e.Instance)+" has joined")
+			if i := m.g.log.World().Instance(e.Instance); i != nil && i.Client == m.clientID && !m.leaving {
+				r.warn(m.fields(), "marshal: another process has joined under this client id; each should have its own")
+			}
 		}
 		m.warnOfMix()
 	case lease.Interested:
@@ -27,12 +30,27 @@ func (m *Marshaler) tell(e *lease.Event) {
 	case lease.Left:
 		r.info(m.fields(), "marshal: member "+m.nameOf(e.Instance)+" has left")
 	case lease.Parked:
+		m.parked[e.Instance] = true
 		r.info(m.fields(), "marshal: member "+m.nameOf(e.Instance)+" has left, and its keys are kept for the next run of its client id")
 	case lease.Evicted:
-		if e.Instance != m.instance { // our own end is told as such
-			r.info(m.fields(), "marshal: member "+m.nameOf(e.Instance)+" was silent for its lease, and was declared dead by "+m.nameOf(e.By))
-		}
+		m.tellEnd(e)
 	}
+}
+
+// tellEnd writes why a member was declared dead. Called with g.mu held.
+func (m *Marshaler) tellEnd(e *lease.Event) {
+	w := m.g.log.World()
+	who, by := w.Instance(e.Instance), w.Instance(e.By)
+	switch {
+	case e.Instance == m.instance: // our own end is told as such
+	case m.parked[e.Instance]:
+		m.c.report.info(m.fields(), "marshal: the earlier run "+m.nameOf(e.Instance)+" is over, its keys are not kept any longer")
+	case who != nil && by != nil && who.Client == by.Client:
+		m.c.report.info(m.fields(), "marshal: member "+m.nameOf(e.Instance)+" was replaced by its next run, "+m.nameOf(e.By))
+	default:
+		m.c.report.warn(m.fields(), "marshal: member "+m.nameOf(e.Instance)+" was silent for its lease, and was declared dead by "+m.nameOf(e.By))
+	}
+	delete(m.parked, e.Instance)
 }
 
 // nameOf names an instance for people: its client id, and the beginning of its instance id. Called with g.mu held.
@@ -71,7 +89,10 @@ func (m *Marshaler) tellHoldings() {
 	if len(text) == 0 {
 		text = []string{"nothing"}
 	}
-	m.c.report.info(m.fields(), "marshal: holds "+strings.Join(text, ", "))
+	if holds := strings.Join(text, ", "); holds != m.holds {
+		m.holds = holds
+		m.c.report.info(m.fields(), "marshal: holds "+holds)
+	}
 }
 
 // tellTrust writes when hand-out stops because the lease is not confirmed any more, and when it goes on. Called with g.mu held.

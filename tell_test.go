@@ -21,7 +21,7 @@ func TestTheLogTellsWhoComesAndGoesAndWhatIsHeld(t *testing.T) {
 	b.consumer(m2, ConsumerOptions{}, "t")
 	eventually(t, "less", func() bool { return seen.has("info", "member b (") && seen.has("info", "holds t [") && holds(m) == 2 })
 	b.crash(m2)
-	eventually(t, "its end", func() bool { return seen.has("info", "was declared dead by a (") })
+	eventually(t, "its end", func() bool { return seen.has("warning", "was declared dead by a (") })
 	m.PrintState()
 	eventually(t, "the state, a line per key", func() bool { return seen.has("info", "  t/3 next ") && seen.has("info", "  member a (") })
 }

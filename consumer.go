@@ -44,8 +44,8 @@ type Consumer struct {
 	first   map[string]int32 // partitions that were there when the group first ran; for StartLatest
 	broken  []*partition     // whose offset is out of range
 
-	committing chan struct{} // holds one token while offsets are committed to Kafka
-	finals     []finalOffset // of claims that were released; guarded by knownMu
+	committing chan struct{}     // holds one token while offsets are committed to Kafka
+	finals     []kafka.Committed // of claims that were released; guarded by knownMu
 }
 
 // phase of a consumer's life.

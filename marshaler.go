@@ -178,9 +178,6 @@ func (m *Marshaler) end(reason string) {
 	m.changed = make(chan struct{})
 }
 
-// drop ends this life because the log is another one. Called with g.mu held.
-func (m *Marshaler) drop(reason string) { m.end(reason) }
-
 func (m *Marshaler) setTrouble(err error) { m.trouble.Store(&err) }
 
 // troubled is the newest error of writing to the coordination topic, nil once a write went through again.

@@ -220,7 +220,6 @@ func TestRecordsAreWhatRecordProtoSays(t *testing.T) {
 	for path, filled := range travelled {
 		switch path {
 		case "Record.Offset", "Record.Timestamp": // Kafka's
-		case "Record.Directive.Partition": // nothing uses it
 		default:
 			assert.True(t, filled, "no record had %s set", path)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,15 +14,6 @@ import (
 
 // recommit is how often unchanged offsets are committed to Kafka again: those of groups that look empty expire.
 const recommit = time.Hour
-
-// finalOffset is the position of a partition that was released.
-type finalOffset struct {
-	topic   string
-	id      int32
-	topicID lease.TopicID
-	next    int64
-	token   int64
-}
 
 const metadataMark = "marshal "
 
@@ -37,12 +29,17 @@ func isOurs(metadata string, topicID lease.TopicID) (ours, thisLife bool) {
 	return ours, ours && strings.HasPrefix(rest, "topic="+topicID.String())
 }
 
+// offset is what is committed to Kafka of a partition.
+func (p *partition) offset() kafka.Committed {
+	return kafka.Committed{Topic: p.topic, Partition: p.id, Offset: p.position(), Metadata: p.claim.m.metadata(p.topicID, p.token)}
+}
+
 // finish notes the final positions of a claim that was released. Called with the group's lock held.
 func (c *Consumer) finish(cl *claim) {
 	c.knownMu.Lock()
 	defer c.knownMu.Unlock()
 	for _, p := range cl.parts {
-		c.finals = append(c.finals, finalOffset{topic: p.topic, id: p.id, topicID: p.topicID, next: p.position(), token: p.token})
+		c.finals = append(c.finals, p.offset())
 	}
 }
 
@@ -78,19 +75,16 @@ func (c *Consumer) commitOffsets(ctx context.Context, all bool) error {
 		return ctx.Err()
 	}
 	var parts []*partition
-	var commits []kafka.Committed
 	c.knownMu.Lock()
 	finals := c.finals
 	c.finals = nil
 	c.knownMu.Unlock()
-	for _, f := range finals {
-		commits = append(commits, kafka.Committed{Topic: f.topic, Partition: f.id, Offset: f.next, Metadata: c.m.metadata(f.topicID, f.token)})
-	}
+	commits := slices.Clone(finals)
 	for _, cl := range c.running() {
 		for _, p := range cl.partitions() {
-			if next := p.position(); all || next != p.committed {
+			if all || p.position() != p.committed {
 				parts = append(parts, p)
-				commits = append(commits, kafka.Committed{Topic: p.topic, Partition: p.id, Offset: next, Metadata: c.m.metadata(p.topicID, p.token)})
+				commits = append(commits, p.offset())
 			}
 		}
 	}

@@ -257,7 +257,14 @@ func (r *reading) drop(p *partition) {
 func (r *reading) putBack() {
 	p := r.current
 	r.putAside()
-	if p != nil && !p.waiting && !r.stopped {
+	if p != nil {
+		r.first(p)
+	}
+}
+
+// first puts a partition at the front of the queue. Called with r.mu held.
+func (r *reading) first(p *partition) {
+	if !p.waiting && !r.stopped {
 		p.waiting = true
 		r.queue = append([]*partition{p}, r.queue...)
 	}
@@ -355,10 +362,7 @@ func (r *reading) recall() {
 			r.putAside()
 		}
 		p.unsent = append([]*Message{m}, p.unsent...)
-		if !p.waiting && !r.stopped {
-			p.waiting = true
-			r.queue = append([]*partition{p}, r.queue...)
-		}
+		r.first(p)
 		r.mu.Unlock()
 	case <-r.offerDone:
 	}

@@ -309,7 +309,7 @@ func (g *group) reset(reason string) {
 	g.live, g.collecting, g.waiting, g.events = false, false, nil, g.events[:0]
 	g.stillUntil = g.r.c.clock.now().Mono + wait
 	for _, m := range g.members {
-		m.drop(reason)
+		m.end(reason)
 	}
 	g.r.c.report.error(logrus.Fields{"group": g.name, "wait": wait},
 		fmt.Sprintf("marshal: %s: claims end, and this process joins again when all leases of before are over", reason))

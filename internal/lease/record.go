@@ -177,12 +177,11 @@ const (
 
 // Directive changes the world on an operator's word.
 type Directive struct {
-	Kind      DirectiveKind
-	Key       Key // of a partition, or of a whole topic (each of its partitions then has the offset)
-	TopicID   TopicID
-	Next      int64 // the next offset to read
-	Epoch     int64 // the owner's epoch that must still be the key's; NoEpoch: whatever it is
-	Partition int32 // unused by Seek
+	Kind    DirectiveKind
+	Key     Key // of a partition, or of a whole topic (each of its partitions then has the offset)
+	TopicID TopicID
+	Next    int64 // the next offset to read
+	Epoch   int64 // the owner's epoch that must still be the key's; NoEpoch: whatever it is
 }
 
 // NoEpoch says that a Seek does not name an epoch.

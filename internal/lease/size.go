@@ -70,17 +70,3 @@ func (h *Heartbeat) sizeBound() int {
 	}
 	return size
 }
-
-// Reset empties r for a record of a kind. The memory of the content's slices is kept: they have length 0, and what lies
-// behind (with slices of its own) may be taken into use again by reslicing.
-func (r *Record) Reset(kind Kind) {
-	*r = Record{
-		Kind:      kind,
-		Join:      Join{Interests: r.Join.Interests[:0], Pinned: r.Join.Pinned[:0]},
-		Heartbeat: Heartbeat{Topics: r.Heartbeat.Topics[:0]},
-		Claim:     Claim{Keys: r.Claim.Keys[:0]},
-		Release:   Release{Keys: r.Release.Keys[:0]},
-		Evict:     Evict{Targets: r.Evict.Targets[:0]},
-		Snapshot:  Snapshot{Chunk: r.Snapshot.Chunk[:0]},
-	}
-}

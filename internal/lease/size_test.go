@@ -136,20 +136,6 @@ func TestSizeBoundIsAboveTheWorstEncoding(t *testing.T) {
 	}
 }
 
-func TestResetKeepsTheMemoryAndNothingElse(t *testing.T) {
-	r := Record{
-		Offset: 1, Kind: KindHeartbeat, Seq: 3, Instance: id("a"), Heartbeat: Heartbeat{P: 4, Topics: make([]TopicProgress, 3, 8)},
-		Release: Release{Unfit: true, Keys: make([]ReleasedKey, 2, 4)}, Claim: Claim{Atomic: true},
-	}
-	r.Reset(KindClaim)
-	assert.Equal(t, 8, cap(r.Heartbeat.Topics))
-	assert.Equal(t, 4, cap(r.Release.Keys))
-	r.Heartbeat.Topics, r.Release.Keys = nil, nil
-	want := Record{Kind: KindClaim}
-	want.Reset(KindClaim)
-	assert.Equal(t, want, r)
-}
-
 func TestRankIsBySHA256LargestFirst(t *testing.T) {
 	ids := []InstanceID{id("a"), id("b"), id("c"), id("d"), id("e"), id("f")}
 	sum := func(i InstanceID) string {

@@ -1,0 +1,148 @@
+package marshal
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/kafka-marshal/marshal/internal/lease"
+	"github.com/kafka-marshal/marshal/internal/member"
+	"github.com/kafka-marshal/marshal/internal/window"
+)
+
+// partition is one partition of a claim: what was fetched, what is in flight, what is finished.
+type partition struct {
+	claim   *claim
+	topic   string
+	id      int32
+	topicID lease.TopicID
+	token   int64
+	ctx     context.Context // of its messages; cancelled when the claim is lost
+	cancel  context.CancelCauseFunc
+	moved   atomic.Bool // the position changed since it was last reported
+
+	mu        sync.Mutex
+	over      error
+	win       *window.Window
+	queue     []slab // decoded, not handed out, oldest first
+	queued    int    // bytes of them
+	next      int64  // what to fetch next: behind the queue
+	lastEpoch int32  // leader epoch of the newest batch fetched
+	logEnd    int64  // high watermark as last seen; -1: not yet
+	fetches   int    // counts the times that next was set from outside: answers to earlier requests are void
+	stalled   bool   // messages are there, but the window is full
+	committed int64  // the position last committed to Kafka; -1: none
+
+	// guarded by the consumer's reading lock
+	unsent  []*Message // reserved in the window and not handed out: the gate closed before, or a reader gave them back
+	waiting bool       // it is in the queue of partitions that have something to hand out
+
+	fetch fetchState // guarded by the fetcher's lock
+}
+
+// slab is a run of decoded messages of one batch.
+type slab struct {
+	messages []Message
+	bytes    int
+}
+
+func newPartition(c *claim, id int32, topicID lease.TopicID, start int64, limit int) *partition {
+	p := &partition{
+		claim: c, topic: c.key.Topic, id: id, topicID: topicID, token: c.token, win: window.New(start, limit),
+		next: start, lastEpoch: -1, logEnd: -1, committed: -1,
+	}
+	p.ctx, p.cancel = context.WithCancelCause(context.Background())
+	p.moved.Store(true) // the start is worth reporting: an owner that dies at once must not lose it
+	return p
+}
+
+// commit marks one message as finished.
+func (p *partition) commit(offset int64) error {
+	p.mu.Lock()
+	if p.over != nil {
+		defer p.mu.Unlock()
+		return p.over
+	}
+	p.win.Done(offset)
+	p.finished()
+	return nil
+}
+
+// commitAll marks a batch.
+func (p *partition) commitAll(ms []Message) error {
+	p.mu.Lock()
+	if p.over != nil {
+		defer p.mu.Unlock()
+		return p.over
+	}
+	for i := range ms {
+		p.win.Done(ms[i].Offset)
+	}
+	p.finished()
+	return nil
+}
+
+// finished looks after what a commit changes, and unlocks p.mu.
+func (p *partition) finished() {
+	p.settle()
+	ready := p.stalled && !p.win.Full()
+	if ready {
+		p.stalled = false
+	}
+	p.mu.Unlock()
+	if !p.moved.Load() {
+		p.moved.Store(true)
+	}
+	if ready {
+		p.claim.consumer.ready(p)
+	}
+	if p.claim.draining.Load() {
+		wakeUp(p.claim.m.kick)
+	}
+}
+
+// settle moves the position over what nobody will see (holes, control records), where nothing else is in its way.
+// Called with p.mu held.
+func (p *partition) settle() {
+	if len(p.queue) == 0 {
+		p.win.Skip(p.next)
+	}
+}
+
+// end stops it: nothing more is handed out, commits give err.
+func (p *partition) end(err error) {
+	p.mu.Lock()
+	if p.over == nil {
+		p.over = err
+	}
+	p.queue, p.queued = nil, 0
+	p.mu.Unlock()
+	p.claim.consumer.drop(p)
+	p.claim.consumer.fetcher.remove(p)
+	p.cancel(err)
+}
+
+func (p *partition) ended() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.over != nil
+}
+
+// position is the next offset to read, as far as everything below it is finished.
+func (p *partition) position() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.win.Position()
+}
+
+// report is the position as the member takes it.
+func (p *partition) report() member.Position {
+	return member.Position{Key: lease.Key{Topic: p.topic, Partition: p.id}, TopicID: p.topicID, Epoch: p.claim.epoch, Next: p.position()}
+}
+
+// lag is how many offsets lie between the position and the log's end as last seen.
+func (p *partition) lag() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return max(p.logEnd-p.win.Position(), 0)
+}

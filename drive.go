@@ -141,8 +141,9 @@ func (m *Marshaler) trust(until member.Now) {
 }
 
 // trusted tells whether a message may be handed out now, as far as time is concerned.
-func (m *Marshaler) trusted() bool {
-	t := time.Now()
+func (m *Marshaler) trusted() bool { return m.trustedAt(time.Now()) }
+
+func (m *Marshaler) trustedAt(t time.Time) bool {
 	return int64(t.Sub(m.c.clock.origin)) < m.trustMono.Load() && t.UnixNano() < m.trustWall.Load()
 }
 

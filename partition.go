@@ -36,6 +36,7 @@ type partition struct {
 	// guarded by the consumer's reading lock
 	unsent  []*Message // reserved in the window and not handed out: the gate closed before, or a reader gave them back
 	waiting bool       // it is in the queue of partitions that have something to hand out
+	ages    window.Ages
 
 	fetch fetchState // guarded by the fetcher's lock
 }

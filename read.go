@@ -106,7 +106,8 @@ func (r *reading) problem(p *partition, offset int64, err error) {
 
 // next takes what may be handed out now; nil: nothing. Called with r.mu held.
 func (r *reading) next() *Message {
-	if len(r.hand) == 0 && !r.refill() || !r.m.trusted() {
+	now := time.Now()
+	if len(r.hand) == 0 && !r.refill() || !r.m.trustedAt(now) {
 		return nil
 	}
 	for !r.current.claim.open.Load() {
@@ -117,6 +118,7 @@ func (r *reading) next() *Message {
 	}
 	m := r.hand[0]
 	r.hand = r.hand[1:]
+	r.current.ages.Note(m.Offset, m.Offset, r.m.c.clock.at(now))
 	return m
 }
 
@@ -151,6 +153,13 @@ func (r *reading) putAside() {
 
 // inFlight counts the messages of p that are handed out and not finished.
 func (r *reading) inFlight(p *partition) int {
+	n, _ := r.inHand(p)
+	return n
+}
+
+// inHand counts the messages of p that are handed out and not finished, and tells since when (Mono, to 10 ms) the oldest of them
+// is. What the channel offers counts too.
+func (r *reading) inHand(p *partition) (n int, since time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	kept := len(p.unsent)
@@ -159,7 +168,8 @@ func (r *reading) inFlight(p *partition) int {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.win.Pending() - kept
+	since, _ = p.ages.Since(p.win.Position()) // what is kept lies above all that is handed out
+	return p.win.Pending() - kept, since
 }
 
 // reserve takes up to len(room) messages that are to be handed out next and notes them in the window. Called with the
@@ -212,7 +222,8 @@ func (p *partition) cutLocked(most int) (ms []Message, freed bool) {
 
 // nextBatch takes a run of messages of one partition. Called with r.mu held.
 func (r *reading) nextBatch() []Message {
-	if !r.m.trusted() {
+	now := time.Now()
+	if !r.m.trustedAt(now) {
 		return nil
 	}
 	if len(r.hand) > 0 {
@@ -235,6 +246,7 @@ func (r *reading) nextBatch() []Message {
 			ms = p.cut(slabSize)
 		}
 		if len(ms) > 0 {
+			p.ages.Note(ms[0].Offset, ms[len(ms)-1].Offset, r.m.c.clock.at(now))
 			p.waiting = true
 			r.queue = append(r.queue, p)
 			return ms

@@ -21,14 +21,15 @@ type claim struct {
 	key      lease.Key
 	epoch    int64
 	token    int64
-	unread   bool // held for a restart, not read
-	handed   bool // handed over by its owner of before: the world's progress is the newest there is
+	unread   bool           // held for a restart, not read
+	handed   bool           // handed over by its owner of before: the world's progress is the newest there is
+	resought map[int32]bool // see soughtOf
 
 	// open is the gate: the world says that the key is ours, and no Release of it is under way. It is moved under the group's lock.
 	open     atomic.Bool
 	draining atomic.Bool
 	deadline time.Duration // of the drain, Mono; guarded by the group's lock
-	sought   bool          // a Seek of ours ends it, to begin it anew; guarded by the group's lock
+	sought   bool          // a Seek ends it, to begin it anew; guarded by the group's lock
 	cut      bool          // the drain ended at its deadline; guarded by the group's lock
 
 	mu    sync.Mutex
@@ -40,6 +41,7 @@ type claim struct {
 func newClaim(m *Marshaler, a *member.Action) *claim {
 	c := &claim{
 		m: m, key: a.Key, epoch: a.Epoch, token: m.g.log.World().TokenBase() + a.Epoch, unread: a.Unread, handed: m.handed[a.Key],
+		resought: m.soughtOf(a.Key),
 	}
 	if !a.Unread {
 		c.consumer = m.consumerOf(a.Key.Topic)

@@ -57,6 +57,12 @@ func (m *Marshaler) step(events []lease.Event, now member.Now) {
 	for i := range events {
 		e := &events[i]
 		m.tell(e)
+		switch {
+		case e.Kind == lease.Sought:
+			m.sought(e)
+		case e.Kind == lease.Ignored && e.Record == lease.KindDirective && e.Author == m.instance:
+			m.seekRefused(e)
+		}
 		if e.Instance != m.instance {
 			continue
 		}
@@ -69,6 +75,7 @@ func (m *Marshaler) step(events []lease.Event, now member.Now) {
 	}
 	m.handle(m.member.Step(events, now))
 	clear(m.handed)
+	clear(m.resought)
 	m.tellHoldings()
 	if !ours {
 		return
@@ -196,7 +203,11 @@ var errCut = fmt.Errorf("%w when DrainTimeout was over", errReleased)
 func (m *Marshaler) lose(key lease.Key, c *claim, reason string) {
 	delete(m.claims, key)
 	m.claimsChanged = true
+	if c.sought {
+		reason = "its position was set by a Seek"
+	}
 	c.end(fmt.Errorf("%w: %s", ErrClaimLost, reason))
+	wakeUp(m.kick) // to take back what the channel still offers of it
 	if !c.unread && !c.sought {
 		m.c.report.warn(c.fields(), "marshal: claim lost: "+reason)
 	}

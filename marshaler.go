@@ -48,6 +48,8 @@ type Marshaler struct {
 	consumers     []*Consumer
 	claims        map[lease.Key]*claim
 	handed        map[lease.Key]bool // keys that the newest records handed to us: nobody reset their offsets meanwhile
+	resought      map[lease.Key]bool // of our keys, those that the newest records sought, or whose epoch they changed by that
+	seeks         []*seeking         // that somebody waits for
 	armed         time.Duration      // when the loop wakes by itself
 	wake          time.Duration      // when the member wants its tick
 	boot          time.Duration      // the boot clock at the newest tick
@@ -71,7 +73,7 @@ type Marshaler struct {
 func newMarshaler(c *KafkaCluster, clientID, groupID string) *Marshaler {
 	m := &Marshaler{
 		c: c, clientID: clientID, groupID: groupID, out: newOutbox(), kick: make(chan struct{}, 1), closed: make(chan struct{}),
-		claims: map[lease.Key]*claim{}, handed: map[lease.Key]bool{}, mixed: map[string]bool{}, parked: map[lease.InstanceID]bool{},
+		claims: map[lease.Key]*claim{}, handed: map[lease.Key]bool{}, resought: map[lease.Key]bool{}, mixed: map[string]bool{}, parked: map[lease.InstanceID]bool{},
 		joined: make(chan struct{}), left: make(chan struct{}), changed: make(chan struct{}),
 	}
 	m.ctx, m.cancel = context.WithCancel(c.ctx)

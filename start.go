@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/IBM/sarama"
+	"github.com/sirupsen/logrus"
 
 	"github.com/kafka-marshal/marshal/internal/kafka"
 	"github.com/kafka-marshal/marshal/internal/lease"
@@ -52,6 +53,7 @@ type start struct {
 	topicID lease.TopicID
 	next    int64 // lease.NoProgress: not known yet
 	certain bool
+	sought  bool // it was set after whatever Kafka's own offset says
 }
 
 // startAll begins what is claimed and has not begun.
@@ -94,7 +96,9 @@ func (c *Consumer) pendingStarts() (starts []*start, unknown bool) {
 		}
 		for id := first; id <= last; id++ {
 			if !cl.has(id) {
-				starts = append(starts, &start{claim: cl, id: id, topicID: topic.ID, next: lease.NoProgress})
+				starts = append(starts, &start{
+					claim: cl, id: id, topicID: topic.ID, next: lease.NoProgress, sought: cl.resought[id] || cl.resought[lease.WholeTopic],
+				})
 			}
 		}
 	}
@@ -135,7 +139,7 @@ func (c *Consumer) startFromKafka(ctx context.Context, starts []*start) error {
 		o := &committed[i]
 		if ours, thisLife := isOurs(o.Metadata, s.topicID); ours && !thisLife && o.Err == nil {
 			o.Offset = -1 // of a topic that had the same name
-		} else if o.Err == nil && s.next != lease.NoProgress && o.Offset >= 0 && o.Offset != s.next && !ours {
+		} else if o.Err == nil && !s.sought && s.next != lease.NoProgress && o.Offset >= 0 && o.Offset != s.next && !ours {
 			moved[s.claim] = true
 			c.adopt(s, o.Offset)
 		}
@@ -168,11 +172,14 @@ func (c *Consumer) startFromKafka(ctx context.Context, starts []*start) error {
 // adopt takes an offset that somebody set from outside: it becomes the progress by a Seek, which ends this claim and starts it
 // again under a new epoch.
 func (c *Consumer) adopt(s *start, offset int64) {
-	f := s.claim.fields()
-	f["partition"], f["offset"], f["progress"] = s.id, offset, s.next
 	if c.seek(s.claim, s.id, s.topicID, offset) {
-		c.m.c.report.info(f, "marshal: the group's offset was set from outside; going on there")
+		c.offsetChanged(logrus.InfoLevel, s.claim, s.id, offset,
+			fmt.Sprintf("the group's offset of %s/%d was set from outside to %d, it stood at %d; going on there", s.claim.key.Topic, s.id, offset, s.next))
 	}
+}
+
+func (c *Consumer) offsetChanged(level logrus.Level, cl *claim, id int32, offset int64, text string) {
+	c.m.emit(level, Event{Kind: OffsetChanged, Topic: cl.key.Topic, Partition: id, Offset: offset, Token: cl.token, Text: text})
 }
 
 // mark commits a position that somebody set from outside with our metadata, before it is handed out: it is not news again.
@@ -355,14 +362,15 @@ func (c *Consumer) repairOne(ctx context.Context, p *partition) error {
 	case ResetToLatest:
 		to = end
 	}
-	f := p.claim.fields()
-	f["partition"], f["from"], f["to"] = p.id, at, to
 	if to < at {
-		c.m.c.report.warn(f, "marshal: the position is beyond the end of the log; going on before it, messages come again")
-		c.seek(p.claim, p.id, p.topicID, to)
+		if c.seek(p.claim, p.id, p.topicID, to) {
+			c.offsetChanged(logrus.WarnLevel, p.claim, p.id, to, fmt.Sprintf(
+				"the position %d of %s/%d is beyond the end of the log; going on before it at %d, messages come again", at, p.topic, p.id, to))
+		}
 		return nil
 	}
-	c.m.c.report.warn(f, "marshal: the position is no longer in the log; going on behind it, what lies between is lost to this group")
+	c.offsetChanged(logrus.WarnLevel, p.claim, p.id, to, fmt.Sprintf(
+		"the position %d of %s/%d is no longer in the log; going on behind it at %d, what lies between is lost to this group", at, p.topic, p.id, to))
 	p.jump(to)
 	return nil
 }

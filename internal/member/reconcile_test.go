@@ -264,3 +264,29 @@ func TestAFirstJoinThatIsTooLargeIsTriedAgainWhenSomethingElseIsWanted(t *testin
 	s.pass(time.Second)
 	assert.Equal(t, 1, p.runs())
 }
+
+func TestASeekThatNamesAnEpochDoesNotReplaceOneThatCountsUnderAny(t *testing.T) {
+	any, ours := lease.Directive{Key: part(0), Epoch: lease.NoEpoch}, lease.Directive{Key: part(0), Epoch: 7}
+	elsewhere, newer := lease.Directive{Key: part(1), Epoch: lease.NoEpoch}, lease.Directive{Key: part(0), Epoch: 9}
+	for _, c := range []struct {
+		later, earlier lease.Directive
+		so             bool
+	}{
+		{any, any, true}, {any, ours, true}, {ours, ours, true},
+		{ours, any, false}, {newer, ours, false}, {elsewhere, any, false}, {any, elsewhere, false},
+	} {
+		assert.Equal(t, c.so, supersedes(c.later, c.earlier), "%+v", c)
+	}
+
+	s := newScript(t)
+	p := s.process("p", Config{}, want(some(1)))
+	s.pass(time.Second)
+	p.lose = func(r *lease.Record) bool { return r.Kind == lease.KindDirective }
+	p.do(p.m.Seek(part(0), lease.TopicID{}, 5, lease.NoEpoch, p.clock(false)))
+	p.do(p.m.Seek(part(0), lease.TopicID{}, 6, p.keys[part(0)].Epoch, p.clock(false)))
+	p.lose = nil
+	s.pass(5 * time.Second)
+	w, _ := p.log.World().Progress("t", 0)
+	assert.EqualValues(t, 5, w.Next, "both were lost; the one under our epoch went out with the other, which gave it a new epoch")
+	assert.Empty(t, p.m.seeks)
+}

@@ -18,9 +18,16 @@ func (m *Member) Seek(k lease.Key, topicID lease.TopicID, next, epoch int64, now
 		return m.done()
 	}
 	m.clocks(now)
-	m.seeks = slices.DeleteFunc(m.seeks, func(s seek) bool { return s.seq == 0 && s.d.Key == k })
-	m.seeks = append(m.seeks, seek{d: lease.Directive{Kind: lease.Seek, Key: k, TopicID: topicID, Next: next, Epoch: epoch}})
+	d := lease.Directive{Kind: lease.Seek, Key: k, TopicID: topicID, Next: next, Epoch: epoch}
+	m.seeks = slices.DeleteFunc(m.seeks, func(s seek) bool { return s.seq == 0 && supersedes(d, s.d) })
+	m.seeks = append(m.seeks, seek{d: d})
 	return m.settle(now)
+}
+
+// supersedes tells whether an earlier Seek need not be written where a later one is. One that names an epoch may come to
+// nothing, and then the earlier one is still wanted, if that counts under any.
+func supersedes(later, earlier lease.Directive) bool {
+	return later.Key == earlier.Key && (later.Epoch == lease.NoEpoch || later.Epoch == earlier.Epoch)
 }
 
 // seekAgain writes the Seeks that are new, and those whose record was void, if they are still wanted.
@@ -53,7 +60,7 @@ func (m *Member) ruleSeeks(r ruling) {
 	kept := m.seeks[:0]
 	for i, s := range m.seeks {
 		v := r.of(s.seq)
-		newer := slices.ContainsFunc(m.seeks[i+1:], func(o seek) bool { return o.d.Key == s.d.Key })
+		newer := slices.ContainsFunc(m.seeks[i+1:], func(o seek) bool { return supersedes(o.d, s.d) })
 		if v == took || v == void && newer {
 			continue
 		}

@@ -8,6 +8,8 @@ FIRST ?= 1
 BREAK ?=
 FUZZTIME ?= 30s
 BENCH ?= .
+BROKERS ?=
+FLOWS ?=
 TESTFLAGS ?=
 
 .PHONY: help
@@ -29,8 +31,8 @@ race: ## The same with the race detector
 	@$(MAKE) --no-print-directory test TESTFLAGS=-race
 
 .PHONY: integration
-integration: ## The demo on a real Apache Kafka, which it fetches, starts and stops
-	@.ci/integration
+integration: ## Every flow on a real Apache Kafka, which it fetches, starts and stops: BROKERS=1|3 FLOWS=regexp for a part
+	@BROKERS="$(BROKERS)" FLOWS="$(FLOWS)" .ci/integration
 
 .PHONY: sim
 sim: ## Simulate the protocol: SEEDS=1000 FIRST=1; BREAK=rule breaks one rule (BREAK=list names them)

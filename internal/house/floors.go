@@ -36,6 +36,8 @@ var house = map[string]place{
 	"":                 {floor: floor3},
 	"marshal":          {floor4, []string{"testutil"}},
 	"testutil":         {floor: floor4},
+	"testutil/fleet":   {floor4, []string{"testutil"}},
+	"integration":      {floor4, []string{"testutil"}},
 	// Beside the house: what is proved there is floor 1, and nobody imports them.
 	"internal/sim":   {floor2, []string{"internal/sim"}},
 	"internal/house": {floor: ground},

@@ -1,0 +1,11 @@
+// Package fleet runs worker processes that share topics, and the load that they work on, for whoever disturbs them and has
+// the judge look at it afterwards: the demo, and the tests with real processes.
+//
+//	func main() {
+//		fleet.Serve() // where this program was started as a worker it is one, and does not return
+//		...
+//		p, err := fleet.Start(fleet.Worker{Process: "w1", Client: "w1", Group: "g", Topics: []string{"orders"}, ...})
+//		...
+//		p.Kill() // kill -9
+//	}
+package fleet

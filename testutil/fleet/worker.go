@@ -1,0 +1,236 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/kafka-marshal/marshal"
+	"github.com/kafka-marshal/marshal/testutil"
+)
+
+// Worker says what a worker is: everything that a process of its own has to be told.
+type Worker struct {
+	Brokers      []string
+	Process      string // the name of this run
+	Client       string // the client id; the name of the run where it is empty
+	Group        string
+	Topics       []string
+	Dir          string        // where its hand-out log goes, and what it logs, as <process>.log
+	Coordination string        // another coordination topic than the usual one
+	TTL          time.Duration // of its lease; 0: the usual one
+	Read         Reading
+	Keep         bool          // it ends by Terminate(false): its keys are kept for its next run
+	Pace         time.Duration // between two messages, as if they were work
+	Options      marshal.ConsumerOptions
+}
+
+// Reading is the way in which a worker reads.
+type Reading string
+
+// The ways to read.
+const (
+	Fetch    Reading = "fetch" // FetchMessage; the default
+	Channel  Reading = "channel"
+	Messages Reading = "messages"
+	Batches  Reading = "batches"
+)
+
+// Member is a worker at work. Marshaler and Consumer are there for whoever runs it in his own process.
+type Member struct {
+	Worker
+	Marshaler *marshal.Marshaler
+	Consumer  *marshal.Consumer
+
+	record *testutil.HandoutLog
+	log    *os.File
+	hurry  atomic.Bool
+	wg     sync.WaitGroup
+	err    error
+}
+
+// Open joins the group, and begins to claim; Run reads.
+func Open(w Worker) (_ *Member, err error) {
+	m := &Member{Worker: w}
+	m.Client = cmp.Or(w.Client, w.Process)
+	if m.record, err = testutil.OpenHandoutLog(w.Dir, w.Process, m.Client); err != nil {
+		return nil, err
+	}
+	m.record.Note(testutil.Started)
+	if m.log, err = os.OpenFile(LogFile(w.Dir, w.Process), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644); err != nil {
+		return nil, errors.Join(err, m.record.Close())
+	}
+	log := logrus.New()
+	log.Out = m.log
+	log.SetFormatter(&logrus.TextFormatter{DisableColors: true, FullTimestamp: true, TimestampFormat: "15:04:05.000"})
+	options := []marshal.Option{marshal.WithLease(w.TTL, 0), marshal.WithLogger(log)}
+	if w.Coordination != "" {
+		options = append(options, marshal.WithTopic(w.Coordination))
+	}
+	if m.Marshaler, err = marshal.NewMarshaler(m.Client, w.Group, w.Brokers, options...); err != nil {
+		return nil, errors.Join(err, m.close())
+	}
+	if m.Consumer, err = m.Marshaler.NewConsumer(w.Topics, w.Options); err != nil {
+		m.Marshaler.Terminate()
+		return nil, errors.Join(err, m.close())
+	}
+	return m, nil
+}
+
+// LogFile is where a worker writes its log lines.
+func LogFile(dir, process string) string { return filepath.Join(dir, process+".log") }
+
+func (m *Member) close() error { return errors.Join(m.record.Close(), m.log.Close()) }
+
+// Run reads until the consumer ends: when ctx does, or when somebody terminates it. Every message is noted and committed.
+func (m *Member) Run(ctx context.Context) error {
+	ended := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() { // SIGTERM
+		defer close(ended)
+		m.record.Note(testutil.Ending)
+		if m.Keep {
+			m.Consumer.Terminate(false)
+		}
+		m.Marshaler.Terminate()
+		m.record.Note(testutil.Ended)
+	})
+	err := m.read()
+	if !stop() {
+		<-ended
+	} else {
+		m.Marshaler.Terminate()
+	}
+	return errors.Join(err, m.close())
+}
+
+// Go runs it beside the caller, until End.
+func (m *Member) Go() { m.wg.Go(func() { m.err = m.Run(context.Background()) }) }
+
+// End ends what Go began: by Terminate, or as Keep says.
+func (m *Member) End() error {
+	m.record.Note(testutil.Ending)
+	if m.Keep {
+		m.Consumer.Terminate(false)
+	}
+	m.Marshaler.Terminate()
+	m.wg.Wait()
+	return m.err
+}
+
+// read notes and commits, message by message or batch by batch. before is when the call that gave it began.
+func (m *Member) read() error {
+	ctx := context.Background()
+	before := testutil.Now()
+	switch m.Read {
+	case "", Fetch:
+		for {
+			msg, err := m.Consumer.FetchMessage(ctx)
+			if errors.Is(err, marshal.ErrTerminated) {
+				return nil
+			}
+			if err := m.message(before, msg, err); err != nil {
+				return err
+			}
+			before = testutil.Now()
+		}
+	case Channel:
+		for msg := range m.Consumer.ConsumeChannel() {
+			if err := m.message(before, msg, nil); err != nil {
+				return err
+			}
+			before = testutil.Now()
+		}
+	case Messages:
+		for msg, err := range m.Consumer.Messages(ctx) {
+			if err := m.message(before, msg, err); err != nil {
+				return err
+			}
+			before = testutil.Now()
+		}
+	case Batches:
+		for b, err := range m.Consumer.Batches(ctx) {
+			if err := m.batch(before, b, err); err != nil {
+				return err
+			}
+			before = testutil.Now()
+		}
+	default:
+		return fmt.Errorf("there is no way to read called %q", m.Read)
+	}
+	return nil
+}
+
+// problem tells a partition that fails, which is noted and not the end, from everything else.
+func (m *Member) problem(err error) error {
+	var p *marshal.PartitionError
+	if errors.As(err, &p) {
+		_, err = fmt.Fprintln(m.log, "level=error partition failed:", p)
+		return err
+	}
+	return fmt.Errorf("reading: %w", err)
+}
+
+func (m *Member) message(before int64, msg *marshal.Message, err error) error {
+	after := testutil.Now()
+	if err != nil {
+		return m.problem(err)
+	}
+	m.record.Handout(before, after, msg.Topic, msg.Partition, msg.Token(), msg.Offset)
+	m.work()
+	m.record.Finished(msg.Topic, msg.Partition, msg.Token(), msg.Offset, msg.Offset)
+	return committed(msg.Commit())
+}
+
+func (m *Member) batch(before int64, b *marshal.Batch, err error) error {
+	after := testutil.Now()
+	if err != nil {
+		return m.problem(err)
+	}
+	runs := runsOf(b.Messages)
+	for _, r := range runs {
+		m.record.Handouts(before, after, b.Topic(), b.Partition(), b.Token(), r.From, r.To-1)
+	}
+	m.work()
+	for _, r := range runs {
+		m.record.Finished(b.Topic(), b.Partition(), b.Token(), r.From, r.To-1)
+	}
+	return committed(b.Commit())
+}
+
+// runsOf gives the offsets of a batch without its holes.
+func runsOf(ms []marshal.Message) []testutil.Span {
+	var runs []testutil.Span
+	for i := range ms {
+		if n := len(runs); n > 0 && runs[n-1].To == ms[i].Offset {
+			runs[n-1].To++
+		} else {
+			runs = append(runs, testutil.Span{From: ms[i].Offset, To: ms[i].Offset + 1})
+		}
+	}
+	return runs
+}
+
+// Hurry has the work take no time from here on.
+func (m *Member) Hurry() { m.hurry.Store(true) }
+
+func (m *Member) work() {
+	if m.Pace > 0 && !m.hurry.Load() {
+		<-time.After(m.Pace)
+	}
+}
+
+// committed excuses a claim that was lost meanwhile: somebody else gets the message again.
+func committed(err error) error {
+	if err == nil || errors.Is(err, marshal.ErrClaimLost) || errors.Is(err, marshal.ErrTerminated) {
+		return nil
+	}
+	return fmt.Errorf("committing: %w", err)
+}

@@ -64,6 +64,17 @@ func (w *World) Conflict(k Key) (Key, Lease, bool) {
 	return Key{}, Lease{}, false
 }
 
+// Conflicts yields the leases on k and on the keys that conflict with it, in the order of partitions.
+func (w *World) Conflicts(k Key) iter.Seq2[Key, Lease] {
+	return func(yield func(Key, Lease) bool) {
+		for _, s := range w.topics[k.Topic].inTheWay(k.Partition) {
+			if !yield(s.key(), s.lease()) {
+				return
+			}
+		}
+	}
+}
+
 // Leases yields every lease, in the order of topic and partition.
 func (w *World) Leases() iter.Seq2[Key, Lease] {
 	return func(yield func(Key, Lease) bool) {

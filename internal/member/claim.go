@@ -68,7 +68,7 @@ func (m *Member) claim(now Now) {
 		}
 	}
 	for _, k := range m.claims.want.Pinned {
-		if _, _, held := m.world().Conflict(k); !held && m.mayAsk(k) {
+		if m.grantable(k) && m.mayAsk(k) {
 			choose(k)
 		}
 	}
@@ -92,6 +92,16 @@ func (m *Member) claim(now Now) {
 			t.asked[k] = seq
 		}
 	}
+}
+
+// grantable tells whether the world would grant us a key: it is free, or parked for our client id.
+func (m *Member) grantable(k lease.Key) bool {
+	for _, l := range m.world().Conflicts(k) {
+		if p := m.watch.byID[l.Instance]; p == nil || !p.parked || p.client != m.cfg.Client {
+			return false
+		}
+	}
+	return true
 }
 
 // survey notes, for a new plan, which free keys we want and since when they are free.

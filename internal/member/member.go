@@ -123,7 +123,8 @@ type Position struct {
 type ActionKind uint8
 
 // What a member tells its process to do with a claim. They are to be obeyed in order; gates are moved under the lock.
-// A key that only changes between read and unread is finished and started again, under the same epoch.
+// A key that only changes between read and unread, or between claimed by hand and by an interest, is finished and started
+// again, under the same epoch.
 const (
 	Start  ActionKind = iota + 1 // run the key with this epoch, from the world's progress
 	Drain                        // stop handing out; when nothing is in flight (or after DrainTimeout) call Drained

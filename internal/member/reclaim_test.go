@@ -252,6 +252,23 @@ func TestAParkedNamesakeNeedsNoProbe(t *testing.T) {
 	assert.Empty(t, p.of(lease.KindEvict))
 }
 
+func TestAKeyClaimedByHandIsTakenFromAParkedNamesakeAndFromNobodyElse(t *testing.T) {
+	s := newScript(t)
+	old := s.process("old", Config{Client: "c"}, want(some(4)))
+	other := s.process("other", Config{}, want(some(4)))
+	s.pass(5 * time.Second)
+	mine, theirs := first(old), first(other)
+	old.commit(mine, 9)
+	old.leave(true, time.Minute)
+	s.until(time.Second, "parked", func() bool { return old.left })
+	p := s.process("new", Config{Client: "c"}, Wanted{Pinned: []lease.Key{mine, theirs}})
+	s.until(time.Second, "the parked key", func() bool { return p.hands(mine) })
+	assert.EqualValues(t, 9, p.done[mine])
+	s.pass(5 * time.Second)
+	assert.True(t, other.hands(theirs))
+	assert.Len(t, p.of(lease.KindClaim), 1, "what another holds is not asked for")
+}
+
 func TestWhatWeBeginToWantIsNotHandedOnBecauseTheWorldDoesNotKnowYet(t *testing.T) {
 	s := newScript(t)
 	old := s.process("old", Config{Client: "c"}, want(some(4)))

@@ -26,6 +26,7 @@ type claim struct {
 	phase phase
 
 	unread   bool // started only to be kept
+	pinned   bool // started as one claimed by hand
 	idle     bool // never started: held, and to be released
 	unfit    bool // given up: to be released as unfit
 	lost     bool // stopped, but its Release is on its way
@@ -342,7 +343,7 @@ func (m *Member) attend(k lease.Key, epoch int64) {
 		switch {
 		case c == nil || c.idle:
 			m.start(k, epoch, false)
-		case c.unread:
+		case c.unread, c.pinned != m.claims.pinned[k]: // another of us reads it from now on
 			m.finish(k, c)
 			m.start(k, epoch, false)
 		case c.phase != running:
@@ -385,7 +386,7 @@ func (m *Member) start(k lease.Key, epoch int64, unread bool) {
 	if c := m.claims.run[k]; c != nil {
 		m.undrain(k, c)
 	}
-	m.claims.run[k] = &claim{epoch: epoch, phase: running, unread: unread}
+	m.claims.run[k] = &claim{epoch: epoch, phase: running, unread: unread, pinned: !unread && m.claims.pinned[k]}
 	if !unread {
 		delete(m.claims.reclaimed, k) // a consumer has come for it
 	}

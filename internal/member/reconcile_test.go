@@ -97,6 +97,25 @@ func TestTerminateFalseOfAConsumerTurnsItsKeysIntoPinnedOnesUnreadForRestartGrac
 	assert.False(t, p.did(Drain, kept[0]), "nothing is in flight of what is unread")
 }
 
+func TestAKeyBeginsAnewWhereAnInterestTakesOverWhatWasClaimedByHand(t *testing.T) {
+	s := newScript(t)
+	k := part(1)
+	p := s.process("p", Config{}, Wanted{Interests: []lease.Interest{some(2)}, Pinned: []lease.Key{k}})
+	s.until(time.Second, "both keys", func() bool { return p.runs() == 2 })
+	p.commit(k, 7)
+	s.pass(2 * time.Second)
+	epoch, from := p.keys[k].Epoch, len(p.actions)
+	p.want(want(some(2)))
+	assert.Equal(t, []Action{{Kind: Finish, Key: k, Epoch: epoch}, {Kind: Start, Key: k, Epoch: epoch}}, p.actions[from:])
+	assert.EqualValues(t, 7, p.done[k])
+	assert.True(t, p.hands(k))
+	p.want(Wanted{Interests: []lease.Interest{some(2)}, Pinned: []lease.Key{k}})
+	assert.Len(t, p.actions, from+4, "and back")
+	s.pass(5 * time.Second)
+	assert.Len(t, p.actions, from+4)
+	assert.Empty(t, p.of(lease.KindRelease))
+}
+
 func TestANewConsumerReadsWhatWasKeptForIt(t *testing.T) {
 	s := newScript(t)
 	p, q := pair(s)

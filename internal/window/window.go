@@ -66,6 +66,25 @@ func (w *Window) Done(offset int64) bool {
 	return true
 }
 
+// DoneBelow notes that everything below next is finished, handed out or not: nothing below it is still to come.
+func (w *Window) DoneBelow(next int64) {
+	w.Skip(next)
+	if w.head == w.tail {
+		return
+	}
+	for w.head != w.tail {
+		e := *w.at(w.head)
+		if e >= 0 {
+			if e >= next {
+				return
+			}
+			w.pending--
+		}
+		w.head++
+	}
+	w.settle()
+}
+
 // Skip says that nothing below next is still to come (holes, control records): when all that was handed out is finished,
 // the position moves up to it. It never moves back.
 func (w *Window) Skip(next int64) {

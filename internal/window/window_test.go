@@ -73,6 +73,15 @@ func (m *model) finish(o int64) bool {
 	return false
 }
 
+func (m *model) finishBelow(next int64) {
+	for _, h := range m.handed {
+		if h < next {
+			m.done[h] = true
+		}
+	}
+	m.skip = max(m.skip, next)
+}
+
 func check(t *testing.T, w *Window, m *model) {
 	t.Helper()
 	require.Equal(t, m.position(), w.Position(), "position")
@@ -87,7 +96,7 @@ func run(t *testing.T, start int64, limit int, script []byte) {
 	w, m := New(start, limit), &model{start: start, limit: limit, done: map[int64]bool{}}
 	next := start
 	for len(script) >= 2 {
-		op, arg := script[0]%8, int64(script[1])
+		op, arg := script[0]%9, int64(script[1])
 		script = script[2:]
 		before := w.Position()
 		switch op {
@@ -122,6 +131,17 @@ func run(t *testing.T, start int64, limit int, script []byte) {
 			m.skip = max(m.skip, o)
 			next = max(next, o)
 			w.Skip(o)
+		case 8: // finish all below some offset, handed out or not
+			o := next
+			switch n := int64(len(m.handed)); {
+			case arg%3 == 0 && arg < math.MaxInt64-next:
+				o += arg % 5
+			case n > 0:
+				o = m.handed[arg*7%n]
+			}
+			m.finishBelow(o)
+			next = max(next, o)
+			w.DoneBelow(o)
 		}
 		check(t, w, m)
 		require.GreaterOrEqual(t, w.Position(), before, "the position went back")
@@ -186,6 +206,27 @@ func TestSkipMovesThePositionWhenAllIsFinished(t *testing.T) {
 	assert.False(t, w.Add(8), "nothing below 9 was to come")
 	require.True(t, w.Done(3))
 	assert.Equal(t, int64(9), w.Position())
+	assert.True(t, w.Add(9))
+}
+
+func TestDoneBelowFinishesEverythingBefore(t *testing.T) {
+	w := New(0, 10)
+	for o := range int64(5) {
+		require.True(t, w.Add(o))
+	}
+	require.True(t, w.Done(3))
+	w.DoneBelow(2)
+	assert.Equal(t, int64(2), w.Position())
+	assert.Equal(t, 2, w.Pending())
+	w.DoneBelow(1)
+	assert.Equal(t, int64(2), w.Position(), "never back")
+	w.DoneBelow(3)
+	assert.Equal(t, int64(4), w.Position(), "3 was finished before")
+	w.DoneBelow(9)
+	assert.Equal(t, int64(9), w.Position(), "also over what was not handed out")
+	assert.Zero(t, w.Pending())
+	assert.Zero(t, w.Len())
+	assert.False(t, w.Add(8))
 	assert.True(t, w.Add(9))
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/kafka-marshal/marshal/internal/lease"
+	"github.com/kafka-marshal/marshal/internal/member"
 	"github.com/kafka-marshal/marshal/testutil"
 )
 
@@ -29,9 +30,10 @@ func TestTakingTheOfferedMessageBackRacesWithTheApplicationAndTheEnd(t *testing.
 	m := b.marshaler("a")
 	c := b.consumer(m, ConsumerOptions{}, "t")
 	eventually(t, "the partition", func() bool { return len(c.running()) == 1 && len(c.running()[0].partitions()) == 1 })
-	cl := c.running()[0]
+	cl := newClaim(m, &member.Action{Key: c.running()[0].key})
 	for range 3000 {
 		r := newReading(m)
+		cl.reading.Store(r)
 		p := newPartition(cl, 9, lease.TopicID{}, 0, 10)
 		r.current, r.hand, r.pumping = p, []*Message{{from: p}, {from: p}, {from: p}}, true
 		var wg sync.WaitGroup

@@ -28,6 +28,7 @@ type claim struct {
 	// open is the gate: the world says that the key is ours, and no Release of it is under way. It is moved under the group's lock.
 	open     atomic.Bool
 	draining atomic.Bool
+	reading  atomic.Pointer[reading] // hands its messages out; moved under the lock of the old one
 	deadline time.Duration // of the drain, Mono; guarded by the group's lock
 	sought   bool          // a Seek ends it, to begin it anew; guarded by the group's lock
 	cut      bool          // the drain ended at its deadline; guarded by the group's lock
@@ -45,6 +46,9 @@ func newClaim(m *Marshaler, a *member.Action) *claim {
 	}
 	if !a.Unread {
 		c.consumer = m.consumerOf(a.Key.Topic)
+	}
+	if c.consumer != nil {
+		c.reading.Store(c.consumer.reading)
 	}
 	c.open.Store(c.consumer != nil)
 	return c
@@ -117,7 +121,7 @@ func (c *claim) drained(now time.Duration) (done bool, deadline time.Duration) {
 	busy := 0
 	if c.consumer != nil {
 		for _, p := range c.partitions() {
-			busy += c.consumer.inFlight(p)
+			busy += p.inFlight()
 		}
 	}
 	if busy > 0 && now < c.deadline {

@@ -41,6 +41,7 @@ type Consumer struct {
 
 	knownMu sync.Mutex
 	known   map[string]kafka.Topic
+	pauses  map[string]*pauses
 	first   map[string]int32 // partitions that were there when the group first ran; for StartLatest
 	broken  []*partition     // whose offset is out of range
 
@@ -75,7 +76,7 @@ func (m *Marshaler) NewConsumer(topics []string, options ConsumerOptions) (*Cons
 	defer cancel()
 	c := &Consumer{
 		reading: newReading(m), m: m, names: slices.Clone(topics), options: options.withDefaults(), closed: make(chan struct{}),
-		claims: map[*claim]struct{}{}, gone: make(chan struct{}), looks: make(chan struct{}, 1), starts: make(chan struct{}, 1),
+		claims: map[*claim]struct{}{}, pauses: map[string]*pauses{}, gone: make(chan struct{}), looks: make(chan struct{}, 1), starts: make(chan struct{}, 1),
 		committing: make(chan struct{}, 1),
 	}
 	if c.options.StrictOrdering {
@@ -287,7 +288,7 @@ func (c *Consumer) ended(cl *claim) {
 // reopen goes on with a claim whose drain came to nothing. Called with the group's lock held.
 func (c *Consumer) reopen(cl *claim) {
 	for _, p := range cl.partitions() {
-		c.ready(p)
+		p.ready()
 		c.fetcher.freed(p)
 	}
 }
@@ -301,7 +302,7 @@ func (c *Consumer) positions(ps []member.Position, load *lease.Load) []member.Po
 			}
 			c.tellStalled(p)
 			load.Lag += p.lag()
-			load.InFlight += int64(c.inFlight(p))
+			load.InFlight += int64(p.inFlight())
 		}
 	}
 	return ps

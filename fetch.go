@@ -187,7 +187,7 @@ func (b *fetchBroker) pick(which int, coming map[*partition]ahead) (*request, ti
 			continue
 		}
 		next, isComing := coming[p]
-		if p.fetch.asked && !isComing || !p.claim.open.Load() || which == quickPoll && p.fetch.left == b.polls {
+		if p.fetch.asked && !isComing || !p.open() || which == quickPoll && p.fetch.left == b.polls {
 			continue
 		}
 		p.mu.Lock()

@@ -77,7 +77,7 @@ func (f *fetcher) share() int {
 func (f *fetcher) add(p *partition) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.ctx.Err() != nil {
+	if f.ctx.Err() != nil || p.ended() {
 		return
 	}
 	f.parts[p] = struct{}{}

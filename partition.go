@@ -20,6 +20,7 @@ type partition struct {
 	ctx     context.Context // of its messages; cancelled when the claim is lost
 	cancel  context.CancelCauseFunc
 	moved   atomic.Bool // the position changed since it was last reported
+	paused  atomic.Bool // by the application: nothing is handed out or fetched
 
 	mu        sync.Mutex
 	over      error
@@ -33,7 +34,7 @@ type partition struct {
 	stalled   bool   // messages are there, but the window is full
 	committed int64  // the position last committed to Kafka; -1: none
 
-	// guarded by the consumer's reading lock
+	// guarded by the lock of the claim's reading
 	unsent  []*Message // reserved in the window and not handed out: the gate closed before, or a reader gave them back
 	waiting bool       // it is in the queue of partitions that have something to hand out
 	ages    window.Ages
@@ -95,7 +96,7 @@ func (p *partition) finished() {
 		p.moved.Store(true)
 	}
 	if ready {
-		p.claim.consumer.ready(p)
+		p.ready()
 	}
 	if p.claim.draining.Load() {
 		wakeUp(p.claim.m.kick)
@@ -118,10 +119,13 @@ func (p *partition) end(err error) {
 	}
 	p.queue, p.queued = nil, 0
 	p.mu.Unlock()
-	p.claim.consumer.drop(p)
+	p.drop()
 	p.claim.consumer.fetcher.remove(p)
 	p.cancel(err)
 }
+
+// open tells whether its messages may be handed out, as far as its claim and the application are concerned.
+func (p *partition) open() bool { return p.claim.open.Load() && !p.paused.Load() }
 
 func (p *partition) ended() bool {
 	p.mu.Lock()

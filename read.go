@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// reading is the reader's side of a Consumer: which partitions have something to hand out, and who waits for it. A message
-// counts as handed out when it leaves here, and it leaves only while trust lasts and its claim's gate is open.
+// reading is a reader's side: which partitions have something to hand out, and who waits for it. A Consumer has one, and so has
+// each Claim that was given to the application. A message counts as handed out when it leaves here, and it leaves only while trust
+// lasts, its claim's gate is open, and its partition is not paused.
 type reading struct {
 	m *Marshaler
 
@@ -21,6 +22,7 @@ type reading struct {
 	current  *partition   // whose messages are in hand
 	hand     []*Message   // reserved in current's window, to be handed out next
 	room     [handSize]*Message
+	begun    []*claim // of a Consumer: those that nobody was given yet
 	problems []*PartitionError
 	reported map[*partition]time.Time
 	waiters  int
@@ -44,9 +46,36 @@ func newReading(m *Marshaler) *reading {
 	}
 }
 
+// lockReading locks the reading that hands out a claim's messages.
+func (c *claim) lockReading() *reading {
+	for {
+		r := c.reading.Load()
+		r.mu.Lock()
+		if r == c.reading.Load() {
+			return r
+		}
+		r.mu.Unlock() // it has moved
+	}
+}
+
+// moveTo has another reading hand out the messages of a claim. Called with the lock of the present one held.
+func (c *claim) moveTo(to *reading) {
+	r := c.reading.Load()
+	if r.current != nil && r.current.claim == c {
+		r.putAside()
+	}
+	r.queue = slices.DeleteFunc(r.queue, func(p *partition) bool {
+		if p.claim == c {
+			p.waiting = false
+		}
+		return p.claim == c
+	})
+	c.reading.Store(to)
+}
+
 // ready puts a partition in the queue: it may have something to hand out.
-func (r *reading) ready(p *partition) {
-	r.mu.Lock()
+func (p *partition) ready() {
+	r := p.claim.lockReading()
 	defer r.mu.Unlock()
 	if !p.waiting && !r.stopped {
 		p.waiting = true
@@ -74,7 +103,7 @@ func (r *reading) stop() {
 	r.mu.Lock()
 	r.stopped = true
 	r.putAside()
-	r.queue = nil
+	r.queue, r.begun = nil, nil
 	r.wakeAll()
 	pumping := r.pumping
 	if !pumping {
@@ -89,8 +118,8 @@ func (r *reading) stop() {
 }
 
 // problem queues an error for a reader, at most one a second and partition.
-func (r *reading) problem(p *partition, offset int64, err error) {
-	r.mu.Lock()
+func (p *partition) problem(offset int64, err error) {
+	r := p.claim.lockReading()
 	defer r.mu.Unlock()
 	now := time.Now()
 	if now.Sub(r.reported[p]) < time.Second || len(r.problems) >= handSize {
@@ -110,7 +139,7 @@ func (r *reading) next() *Message {
 	if len(r.hand) == 0 && !r.refill() || !r.m.trustedAt(now) {
 		return nil
 	}
-	for !r.current.claim.open.Load() {
+	for !r.current.open() {
 		r.putAside()
 		if !r.refill() {
 			return nil
@@ -128,7 +157,7 @@ func (r *reading) refill() bool {
 		p := r.queue[0]
 		r.queue = r.queue[1:]
 		p.waiting = false
-		if !p.claim.open.Load() {
+		if !p.open() {
 			continue // whoever opens it queues it again
 		}
 		if n, more := p.reserve(r.room[:]); n > 0 {
@@ -152,15 +181,15 @@ func (r *reading) putAside() {
 }
 
 // inFlight counts the messages of p that are handed out and not finished.
-func (r *reading) inFlight(p *partition) int {
-	n, _ := r.inHand(p)
+func (p *partition) inFlight() int {
+	n, _ := p.inHand()
 	return n
 }
 
 // inHand counts the messages of p that are handed out and not finished, and tells since when (Mono, to 10 ms) the oldest of them
 // is. What the channel offers counts too.
-func (r *reading) inHand(p *partition) (n int, since time.Duration) {
-	r.mu.Lock()
+func (p *partition) inHand() (n int, since time.Duration) {
+	r := p.claim.lockReading()
 	defer r.mu.Unlock()
 	kept := len(p.unsent)
 	if r.current == p {
@@ -233,7 +262,7 @@ func (r *reading) nextBatch() []Message {
 		p := r.queue[0]
 		r.queue = r.queue[1:]
 		p.waiting = false
-		if !p.claim.open.Load() {
+		if !p.open() {
 			continue
 		}
 		var ms []Message
@@ -256,8 +285,8 @@ func (r *reading) nextBatch() []Message {
 }
 
 // drop forgets what is reserved of a partition that has ended.
-func (r *reading) drop(p *partition) {
-	r.mu.Lock()
+func (p *partition) drop() {
+	r := p.claim.lockReading()
 	defer r.mu.Unlock()
 	if r.current == p {
 		r.current, r.hand = nil, nil
@@ -368,14 +397,14 @@ func (r *reading) recall() {
 		if !open {
 			return // the application was faster, and the pump has ended since
 		}
-		r.mu.Lock()
 		p := m.from
-		if r.current == p {
-			r.putAside()
+		now := p.claim.lockReading() // another than r, if the claim was given to the application meanwhile
+		if now.current == p {
+			now.putAside()
 		}
 		p.unsent = append([]*Message{m}, p.unsent...)
-		r.first(p)
-		r.mu.Unlock()
+		now.first(p)
+		now.mu.Unlock()
 	case <-r.offerDone:
 	}
 }
@@ -384,7 +413,7 @@ func (r *reading) allowed(m *Message) bool {
 	r.mu.Lock()
 	stopped := r.stopped
 	r.mu.Unlock()
-	return !stopped && m.from.claim.open.Load() && r.m.trusted()
+	return !stopped && m.from.open() && m.from.claim.reading.Load() == r && r.m.trusted()
 }
 
 // FetchMessage gives the next message. It blocks until there is one, ctx ends (its error), the consumer is terminated

@@ -307,6 +307,7 @@ func (c *Consumer) firstCounts(ctx context.Context) (map[string]int32, error) {
 func (c *Consumer) begin(s *start) {
 	p := newPartition(s.claim, s.id, s.topicID, s.next, c.options.MaxInFlight)
 	c.knownMu.Lock()
+	p.paused.Store(c.pauses[p.topic].has(p.id))
 	begun := c.known[s.claim.key.Topic].ID == s.topicID && s.claim.begin(p)
 	c.knownMu.Unlock()
 	if !begun {

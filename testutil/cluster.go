@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/IBM/sarama"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -21,13 +22,14 @@ var ErrClosed = errors.New("testutil: the cluster is closed")
 
 // Cluster is an embedded Kafka cluster. Safe for concurrent use.
 type Cluster struct {
-	k      *kfake.Cluster
-	faults *Faults
-	set    settings
-	tls    *tls.Config // of a client; nil: plain
-	own    user        // with which the helpers of this package log in
-	closed atomic.Bool
-	mend   mender
+	k         *kfake.Cluster
+	faults    *Faults
+	set       settings
+	tls       *tls.Config // of a client; nil: plain
+	authority *Authority
+	own       user // with which the helpers of this package log in
+	closed    atomic.Bool
+	mend      mender
 
 	mu    sync.Mutex
 	addrs []string           // by node; a stopped broker keeps its own
@@ -64,8 +66,8 @@ func Start(opts ...Option) (*Cluster, error) {
 	var server *tls.Config
 	if c.set.tls {
 		var err error
-		if server, c.tls, err = selfSigned(); err != nil {
-			return nil, fmt.Errorf("make a certificate: %w", err)
+		if server, err = c.secure(); err != nil {
+			return nil, err
 		}
 	}
 	c.faults = newFaults(base, server)
@@ -95,6 +97,28 @@ func Start(opts ...Option) (*Cluster, error) {
 	c.addrs = k.ListenAddrs()
 	c.mend.install(k)
 	return c, nil
+}
+
+// secure makes the TLS settings of both sides.
+func (c *Cluster) secure() (server *tls.Config, err error) {
+	if c.authority, err = NewAuthority(); err != nil {
+		return nil, err
+	}
+	end := time.Now().Add(day / 2)
+	broker, err := c.authority.Issue("broker", end)
+	if err != nil {
+		return nil, err
+	}
+	client, err := c.authority.Issue("client", end)
+	if err != nil {
+		return nil, err
+	}
+	c.tls = &tls.Config{RootCAs: c.authority.Pool(), ServerName: "localhost", Certificates: []tls.Certificate{client}}
+	server = &tls.Config{Certificates: []tls.Certificate{broker}, ClientCAs: c.authority.Pool()}
+	for _, change := range c.set.changeTLS {
+		change(server, c.authority)
+	}
+	return server, nil
 }
 
 // Close ends the cluster and every connection to it. Once is enough; more do nothing.
@@ -135,6 +159,9 @@ func (c *Cluster) ClientTLS() *tls.Config {
 	}
 	return c.tls.Clone()
 }
+
+// Authority signs the brokers' certificates; nil where they do not speak TLS.
+func (c *Cluster) Authority() *Authority { return c.authority }
 
 // DialContext connects to a broker over whatever network the cluster is on, below TLS.
 func (c *Cluster) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {

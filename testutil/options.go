@@ -1,19 +1,22 @@
 package testutil
 
 import (
+	"crypto/tls"
+
 	"github.com/twmb/franz-go/pkg/kfake"
 )
 
 // settings is what the options decide.
 type settings struct {
-	brokers int
-	dataDir string
-	ports   []int
-	tls     bool
-	users   []user
-	virtual *kfake.VirtualNetwork
-	topics  []seed
-	kfake   []kfake.Opt
+	brokers   int
+	dataDir   string
+	ports     []int
+	tls       bool
+	changeTLS []func(*tls.Config, *Authority)
+	users     []user
+	virtual   *kfake.VirtualNetwork
+	topics    []seed
+	kfake     []kfake.Opt
 }
 
 type user struct{ mechanism, name, password string }
@@ -41,8 +44,12 @@ func WithDataDir(dir string) Option { return func(s *settings) { s.dataDir = dir
 // WithPorts fixes the brokers' ports, one for each broker. Defaults to free ones.
 func WithPorts(ports ...int) Option { return func(s *settings) { s.ports = ports } }
 
-// WithTLS makes the brokers speak TLS with a certificate made for the occasion; Config and ClientTLS trust it.
-func WithTLS() Option { return func(s *settings) { s.tls = true } }
+// WithTLS makes the brokers speak TLS with a certificate made for the occasion; Config and ClientTLS trust it, and have a
+// client's certificate of the same Authority. change may say more for the brokers' side: another certificate, also one that
+// is replaced while it runs, or that clients must have one.
+func WithTLS(change ...func(server *tls.Config, a *Authority)) Option {
+	return func(s *settings) { s.tls, s.changeTLS = true, change }
+}
 
 // WithUser demands SASL and lets this user in. mechanism is PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
 func WithUser(mechanism, name, password string) Option {

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 
 	"github.com/IBM/sarama"
@@ -19,9 +20,10 @@ var (
 	ErrFencedEpoch          = errors.New("leader epoch is outdated")
 	ErrUnknownEpoch         = errors.New("leader epoch is newer than the broker's")
 	ErrOutOfRange           = errors.New("offset out of range")
-	ErrTopicAuthorization   = errors.New("not authorized for the topic")
-	ErrGroupAuthorization   = errors.New("not authorized for the group")
-	ErrClusterAuthorization = errors.New("not authorized for the cluster")
+	ErrAuthorization        = errors.New("not authorized")
+	ErrTopicAuthorization   = fmt.Errorf("%w for the topic", ErrAuthorization)
+	ErrGroupAuthorization   = fmt.Errorf("%w for the group", ErrAuthorization)
+	ErrClusterAuthorization = fmt.Errorf("%w for the cluster", ErrAuthorization)
 	ErrAuthentication       = errors.New("authentication failed")
 	ErrTooLarge             = errors.New("too large for the broker")
 	ErrCorrupt              = errors.New("corrupt")
@@ -220,8 +222,14 @@ func LookAgain(err error) bool {
 }
 
 // Unauthorized tells whether the user may not do this.
-func Unauthorized(err error) bool {
-	return errors.Is(err, ErrTopicAuthorization) || errors.Is(err, ErrGroupAuthorization) || errors.Is(err, ErrClusterAuthorization)
+func Unauthorized(err error) bool { return errors.Is(err, ErrAuthorization) }
+
+// needs adds to an error, if it is of a missing right, which one: "Read on topic t".
+func needs(err error, right, kind, name string) error {
+	if Unauthorized(err) {
+		return fmt.Errorf("%w: grant %s on %s %s", err, right, kind, name)
+	}
+	return err
 }
 
 // refused marks an append that surely left nothing in the log.
@@ -235,17 +243,40 @@ func Refused(err error) bool {
 	return ok
 }
 
-// openError explains why a connection could not be opened.
+// openError explains why a connection could not be opened. Where trying again in a moment can change nothing, because the two
+// sides do not accept each other, it is an ErrAuthentication.
 func openError(addr, hint string, err error) error {
-	_, ok := errors.AsType[*tls.CertificateVerificationError](err)
-	for _, k := range []error{sarama.ErrSASLAuthenticationFailed, sarama.ErrUnsupportedSASLMechanism, sarama.ErrIllegalSASLState} {
-		ok = ok || errors.Is(err, k)
+	if c, ok := errors.AsType[*ConnError](err); ok && c.Addr == addr {
+		return err // it was refused a moment ago
 	}
-	if ok {
-		err = fmt.Errorf("%w: %w", ErrAuthentication, err)
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		hint = "this port speaks no TLS"
+	}
+	if isRemoteAlert(err) {
+		hint = "the broker ended TLS: check the client certificate"
 	}
 	if hint != "" {
 		err = fmt.Errorf("%w (%s)", err, hint)
 	}
+	if notAccepted(err) {
+		err = fmt.Errorf("%w: %w", ErrAuthentication, err)
+	}
 	return &ConnError{Addr: addr, Op: "open", Err: err}
+}
+
+func notAccepted(err error) bool {
+	for _, k := range []error{sarama.ErrSASLAuthenticationFailed, sarama.ErrUnsupportedSASLMechanism, sarama.ErrIllegalSASLState, errNotKafka} {
+		if errors.Is(err, k) {
+			return true
+		}
+	}
+	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
+	_, plain := errors.AsType[tls.RecordHeaderError](err)
+	return untrusted || plain || isRemoteAlert(err)
+}
+
+// isRemoteAlert tells whether the peer has ended TLS with a reason.
+func isRemoteAlert(err error) bool {
+	o, ok := errors.AsType[*net.OpError](err)
+	return ok && o.Op == "remote error"
 }

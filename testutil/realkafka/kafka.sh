@@ -139,9 +139,10 @@ listen() {
 	shift
 	for l in "$@"; do
 		name=${l%%:*}
-		all+=,${name^^}://$(at "$name" "$i")
-		told+=${told:+,}${name^^}://$(at "$name" "$i")
-		map+=,${name^^}:${l#*:}
+		l=$(tr '[:lower:]' '[:upper:]' <<<"$name"):${l#*:}
+		all+=,${l%%:*}://$(at "$name" "$i")
+		told+=${told:+,}${l%%:*}://$(at "$name" "$i")
+		map+=,$l
 	done
 	printf '%s\n' "listeners=$all" "advertised.listeners=$told" "listener.security.protocol.map=$map"
 }
@@ -186,7 +187,7 @@ format() {
 	for ((i = 2; i <= n; i++)); do
 		cp -r "$lab/1/data" "$lab/$i/data"
 		id=$(head -c 16 /dev/urandom | base64 | tr '+/' 'ab' | tr -d '=\n')
-		sed -i "s/^node.id=.*/node.id=$i/; s/^directory.id=.*/directory.id=$id/" "$lab/$i/data/meta.properties"
+		sed "s/^node.id=.*/node.id=$i/; s/^directory.id=.*/directory.id=$id/" "$lab/1/data/meta.properties" >"$lab/$i/data/meta.properties"
 	done
 }
 
@@ -277,8 +278,9 @@ tool() {
 # plain NAME [PASSWORD]: in the file that server.properties are made from, and then in the brokers.
 plain() {
 	local i
-	sed -i "/^$1=/d" "$lab/plain.users"
-	[[ -z ${2:-} ]] || echo "$1=$2" >>"$lab/plain.users"
+	grep -v "^$1=" "$lab/plain.users" >"$lab/plain.new" || true
+	[[ -z ${2:-} ]] || echo "$1=$2" >>"$lab/plain.new"
+	mv "$lab/plain.new" "$lab/plain.users"
 	for ((i = 1; i <= $(size); i++)); do
 		configure "$i" "$(size)"
 		term "$i"

@@ -90,12 +90,11 @@ func (c *KafkaCluster) ensureTopic(ctx context.Context) (kafka.Topic, error) {
 func reach(ctx context.Context, name string, brokers []string, set settings) (*kafka.Client, error) {
 	soon, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	stop := context.AfterFunc(soon, func() {
-		if errors.Is(soon.Err(), context.DeadlineExceeded) && ctx.Err() == nil {
-			set.log.WithField("process", name).Warnf("marshal: no broker of %v reached yet, still trying", brokers)
-		}
-	})
-	defer stop()
+	client, err := kafka.Dial(soon, name, brokers, set.sarama)
+	if soon.Err() == nil || ctx.Err() != nil || err == nil {
+		return client, err
+	}
+	set.log.WithField("process", name).WithError(err).Warnf("marshal: no broker of %v reached yet, still trying", brokers)
 	return kafka.Dial(ctx, name, brokers, set.sarama)
 }
 

@@ -145,7 +145,11 @@ func (c *Consumer) enlist() error {
 	}
 	m.consumers = append(m.consumers, c)
 	for _, name := range c.names {
-		if len(c.known[name].Partitions) == 0 {
+		switch known := c.known[name]; {
+		case known.Err != nil && !errors.Is(known.Err, kafka.ErrUnknownTopic):
+			c.unanswered(name, known.Err)
+			c.look()
+		case len(known.Partitions) == 0:
 			c.tellTopic(name, 0, 0)
 		}
 	}
@@ -207,22 +211,27 @@ func (c *Consumer) watch(ctx context.Context) {
 		if err != nil && ctx.Err() == nil {
 			c.m.c.report.lasting("watch "+c.m.groupID, c.m.fields(), "marshal: cannot ask for the topics: "+err.Error())
 		}
-		if err == nil {
-			c.learn(topics)
+		next := c.options.WatchInterval
+		if err != nil || !c.learn(topics) {
+			next = min(next, c.options.RetryBackoffMax)
 		}
 		pause(ctx, c.options.RetryBackoffMin) // the most often that it asks
-		timer.Reset(c.options.WatchInterval)
+		timer.Reset(next)
 	}
 }
 
-// learn takes what the cluster says of the topics: they grow, vanish, come back, and move.
-func (c *Consumer) learn(topics map[string]kafka.Topic) {
+// learn takes what the cluster says of the topics: they grow, vanish, come back, and move. It gives false where it says nothing
+// of one of them.
+func (c *Consumer) learn(topics map[string]kafka.Topic) (all bool) {
 	changed := false
+	all = true
 	var recreated []string
 	c.knownMu.Lock()
 	for name, now := range topics {
 		if now.Err != nil && !errors.Is(now.Err, kafka.ErrUnknownTopic) {
-			continue // not an answer about the topic: what was known stays
+			all = false // not an answer about the topic: what was known stays
+			c.unanswered(name, now.Err)
+			continue
 		}
 		was := c.known[name]
 		if len(was.Partitions) != len(now.Partitions) {
@@ -256,6 +265,15 @@ func (c *Consumer) learn(topics map[string]kafka.Topic) {
 	}
 	wakeUp(c.starts)
 	c.fetcher.reassign()
+	return all
+}
+
+// unanswered reports that the cluster does not say what there is of a topic: mostly that this user may not know.
+func (c *Consumer) unanswered(topic string, err error) {
+	c.mu.Lock()
+	c.problem(lease.Key{Topic: topic, Partition: lease.WholeTopic}, -1, err)
+	c.mu.Unlock()
+	c.m.c.report.lasting("topic "+c.m.groupID+" "+topic, c.m.fields(), "marshal: cannot ask for a topic: "+err.Error())
 }
 
 // running lists the claims that have not ended.

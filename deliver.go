@@ -168,7 +168,7 @@ func lastBatch(raw []byte) (next int64, epoch int32, plain bool) {
 
 // trouble reports a problem of a partition that may last: to the readers, and to the log.
 func (c *Consumer) trouble(p *partition, offset int64, err error) {
-	p.problem(offset, err)
+	p.claim.problem(p.id, offset, err)
 	c.m.c.report.lasting(fmt.Sprintf("partition %s %s/%d", c.m.groupID, p.topic, p.id), p.claim.fields(),
 		fmt.Sprintf("marshal: %s/%d cannot be read at offset %d: %v", p.topic, p.id, offset, err))
 }

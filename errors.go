@@ -3,6 +3,8 @@ package marshal
 import (
 	"errors"
 	"fmt"
+
+	"github.com/kafka-marshal/marshal/internal/kafka"
 )
 
 // What a caller decides on. Test with errors.Is.
@@ -21,6 +23,13 @@ var (
 	// ErrUpgradeNeeded: a member of the group writes a newer version of the protocol than this process can read. It ended its
 	// claims; upgrade it.
 	ErrUpgradeNeeded = errors.New("marshal: a newer version is in use in this group, upgrade this process")
+	// ErrAuthentication: the brokers and this process do not accept each other: wrong credentials, a certificate that is not trusted
+	// or has expired, TLS where none is spoken or the other way round. Dial and NewMarshaler give it at once. Later it is in the
+	// log, hand-out stops when trust in the lease ends, and all goes on when they accept each other again.
+	ErrAuthentication = kafka.ErrAuthentication
+	// ErrAuthorization: the user of the connection may not do something; the error's text names the right and on what to grant it.
+	// Where it is about a topic or the group it reaches readers in a *PartitionError. All goes on once the right is granted.
+	ErrAuthorization = kafka.ErrAuthorization
 	// ErrNotHandedOut: the message did not come from this library, so it cannot be committed.
 	ErrNotHandedOut = errors.New("marshal: message was not handed out by a consumer")
 )
@@ -30,8 +39,8 @@ var (
 // partition.
 type PartitionError struct {
 	Topic     string
-	Partition int32
-	Offset    int64 // where reading stands
+	Partition int32 // -1: the whole topic
+	Offset    int64 // where reading stands; -1: it has not begun
 	Err       error
 }
 

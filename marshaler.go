@@ -182,10 +182,12 @@ func (m *Marshaler) end(reason string) {
 
 func (m *Marshaler) setTrouble(err error) { m.trouble.Store(&err) }
 
-// troubled is the newest error of writing to the coordination topic, nil once a write went through again.
+// troubled is the newest error of writing to the coordination topic, or of reading it; nil once that goes through again.
 func (m *Marshaler) troubled() error {
-	if p := m.trouble.Load(); p != nil {
-		return *p
+	for _, t := range []*atomic.Pointer[error]{&m.trouble, &m.g.r.trouble} {
+		if p := t.Load(); p != nil {
+			return *p
+		}
 	}
 	return nil
 }

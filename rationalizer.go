@@ -23,9 +23,10 @@ import (
 // rationalizer follows one shard of the coordination topic: it decodes each record, applies it to its group's world and
 // steps the group's members. Nobody else writes world state.
 type rationalizer struct {
-	c      *KafkaCluster
-	shard  int32
-	reopen atomic.Bool // a member is deaf: open the reading side anew
+	c       *KafkaCluster
+	shard   int32
+	reopen  atomic.Bool           // a member is deaf: open the reading side anew
+	trouble atomic.Pointer[error] // the last error of reading, nil after a poll that went through
 
 	mu      sync.Mutex
 	groups  map[string]*group
@@ -96,6 +97,7 @@ func (r *rationalizer) run(ctx context.Context) {
 			r.restart(err)
 			pause(ctx, retryPause())
 		default:
+			r.trouble.Store(&err)
 			r.c.report.lasting(fmt.Sprint("shard", r.shard), r.fields(), "marshal: cannot read the coordination topic: "+err.Error())
 			pause(ctx, retryPause())
 		}
@@ -139,6 +141,7 @@ func (r *rationalizer) follow(ctx context.Context, t *tail) error {
 		if err != nil {
 			return err
 		}
+		r.trouble.Store(nil)
 		wait = shardWait
 	}
 }
@@ -194,7 +197,11 @@ func (r *rationalizer) reached(ctx context.Context) error {
 	case <-known:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("shard %d of topic %s cannot be read yet: %w", r.shard, r.c.set.topic, ctx.Err())
+		err := ctx.Err()
+		if p := r.trouble.Load(); p != nil {
+			err = fmt.Errorf("%w: %w", err, *p)
+		}
+		return fmt.Errorf("shard %d of topic %s cannot be read yet: %w", r.shard, r.c.set.topic, err)
 	}
 }
 

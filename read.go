@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/kafka-marshal/marshal/internal/lease"
 )
 
 // reading is a reader's side: which partitions have something to hand out, and who waits for it. A Consumer has one, and so has
@@ -24,7 +26,7 @@ type reading struct {
 	room     [handSize]*Message
 	begun    []*claim // of a Consumer: those that nobody was given yet
 	problems []*PartitionError
-	reported map[*partition]time.Time
+	reported map[lease.Key]time.Time
 	waiters  int
 	wait     chan struct{} // closed when something may have changed for those who wait
 
@@ -42,7 +44,7 @@ const handSize = 64
 func newReading(m *Marshaler) *reading {
 	return &reading{
 		m: m, wait: make(chan struct{}), channel: make(chan *Message), offerDone: make(chan struct{}, 1),
-		reported: map[*partition]time.Time{},
+		reported: map[lease.Key]time.Time{},
 	}
 }
 
@@ -117,19 +119,24 @@ func (r *reading) stop() {
 	}
 }
 
-// problem queues an error for a reader, at most one a second and partition.
-func (p *partition) problem(offset int64, err error) {
-	r := p.claim.lockReading()
+// problem queues an error of a partition for its reader.
+func (c *claim) problem(partition int32, offset int64, err error) {
+	r := c.lockReading()
 	defer r.mu.Unlock()
+	r.problem(lease.Key{Topic: c.key.Topic, Partition: partition}, offset, err)
+}
+
+// problem queues an error of a partition, or of a topic as a whole, for a reader: at most one a second of each. Called with r.mu held.
+func (r *reading) problem(k lease.Key, offset int64, err error) {
 	now := time.Now()
-	if now.Sub(r.reported[p]) < time.Second || len(r.problems) >= handSize {
+	if now.Sub(r.reported[k]) < time.Second || len(r.problems) >= handSize {
 		return
 	}
 	if len(r.reported) > 10_000 {
 		clear(r.reported)
 	}
-	r.reported[p] = now
-	r.problems = append(r.problems, &PartitionError{Topic: p.topic, Partition: p.id, Offset: offset, Err: err})
+	r.reported[k] = now
+	r.problems = append(r.problems, &PartitionError{Topic: k.Topic, Partition: k.Partition, Offset: offset, Err: err})
 	r.wakeAll()
 }
 

@@ -24,6 +24,7 @@ func (g *group) ensure(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	var before error // why the last try failed
 	for {
 		g.mu.Lock()
 		live, still := g.live, g.stillUntil
@@ -36,9 +37,10 @@ func (g *group) ensure(ctx context.Context) error {
 		switch {
 		case err == nil:
 		case ctx.Err() != nil, errors.Is(err, ErrUpgradeNeeded):
-			return errors.Join(ctx.Err(), err)
+			return errors.Join(ctx.Err(), err, before)
 		default: // the log was cut under our hands, or a broker is away: from the beginning
 			g.r.c.report.lasting("replay "+g.name, logrus.Fields{"group": g.name}, "marshal: cannot read the group's history: "+err.Error())
+			before = err
 			pause(ctx, retryPause())
 		}
 	}
@@ -216,6 +218,9 @@ func (g *group) appendAll(ctx context.Context, p *kafka.Producer, records []leas
 		if _, err := p.Append(ctx, []kafka.Message{{Key: []byte(g.name), Value: appendRecord(nil, &records[i])}}); err != nil {
 			if ctx.Err() != nil {
 				return ctx.Err()
+			}
+			if kafka.Unauthorized(err) {
+				return err
 			}
 			g.r.c.report.lasting("probe "+g.name, logrus.Fields{"group": g.name}, "marshal: cannot write to the coordination topic: "+err.Error())
 		}

@@ -130,6 +130,7 @@ func (c *Consumer) startFromKafka(ctx context.Context, starts []*start) error {
 		committed[i] = kafka.Committed{Topic: s.claim.key.Topic, Partition: s.id}
 	}
 	if err := c.m.c.client.FetchOffsets(ctx, c.m.groupID, committed); err != nil {
+		c.withheld(starts, err)
 		return fmt.Errorf("committed offsets: %w", err)
 	}
 	var errs []error
@@ -150,9 +151,11 @@ func (c *Consumer) startFromKafka(ctx context.Context, starts []*start) error {
 		switch {
 		case moved[s.claim]:
 		case o.Err != nil:
+			c.withheld(starts[i:i+1], o.Err)
 			errs = append(errs, fmt.Errorf("committed offset of %s/%d: %w", o.Topic, o.Partition, o.Err))
 		case s.next != lease.NoProgress && o.Offset >= 0 && !ours:
 			if err := c.mark(ctx, s); err != nil {
+				c.withheld(starts[i:i+1], err)
 				errs = append(errs, err)
 				continue
 			}
@@ -167,6 +170,16 @@ func (c *Consumer) startFromKafka(ctx context.Context, starts []*start) error {
 		}
 	}
 	return errors.Join(errors.Join(errs...), c.startFresh(ctx, fresh))
+}
+
+// withheld tells the readers of partitions that cannot begin for want of a right. What else fails is over by itself.
+func (c *Consumer) withheld(starts []*start, err error) {
+	if !kafka.Unauthorized(err) {
+		return
+	}
+	for _, s := range starts {
+		s.claim.problem(s.id, s.next, err)
+	}
 }
 
 // adopt takes an offset that somebody set from outside: it becomes the progress by a Seek, which ends this claim and starts it
@@ -219,6 +232,7 @@ func (c *Consumer) startFresh(ctx context.Context, starts []*start) error {
 	for i, s := range starts {
 		switch a := answers[i]; {
 		case a.Err != nil:
+			c.withheld(starts[i:i+1], a.Err)
 			errs = append(errs, fmt.Errorf("offset of %s/%d: %w", s.claim.key.Topic, s.id, a.Err))
 		case a.Offset < 0:
 			late = append(late, s)

@@ -207,6 +207,9 @@ func (t *tail) lost(ctx context.Context, cause error) error {
 	if topic.Err == nil && topic.ID != t.topicID || errors.Is(topic.Err, kafka.ErrUnknownTopic) {
 		return fmt.Errorf("%w: topic %s was deleted or recreated", errOtherLog, t.c.set.topic)
 	}
+	if topic.Err != nil { // who may not know of a topic hears that its id is unknown
+		return topic.Err
+	}
 	if !errors.Is(cause, kafka.ErrOutOfRange) {
 		return cause
 	}

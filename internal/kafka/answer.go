@@ -143,7 +143,7 @@ func (f *FetchConn) part(q *FetchPart, p *kmsg.FetchResponseTopicPartition) Fetc
 		Leader: p.CurrentLeader.LeaderID, LeaderEpoch: p.CurrentLeader.LeaderEpoch,
 	}
 	if err := brokerError(p.ErrorCode, nil); err != nil {
-		part.Err = fmt.Errorf("fetch %s/%d at %d: %w", q.Topic, q.Partition, q.Offset, err)
+		part.Err = fmt.Errorf("fetch %s/%d at %d: %w", q.Topic, q.Partition, q.Offset, needs(err, "Read", "topic", q.Topic))
 		f.c.hint(q.Topic, q.Partition, part.Leader, part.LeaderEpoch)
 	}
 	if len(p.AbortedTransactions) > 0 {

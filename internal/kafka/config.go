@@ -18,6 +18,7 @@ const (
 	headStart = 100 * time.Millisecond
 	pauseMin  = 50 * time.Millisecond
 	pauseMax  = 100 * time.Millisecond
+	restLimit = time.Second // in which an address that has refused us is not asked again
 	recheck   = time.Second // between two chances for sarama to authenticate a session again
 )
 

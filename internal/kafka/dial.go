@@ -36,7 +36,9 @@ func (c *Client) begin(ctx context.Context, addr string, ready chan<- *opening) 
 	o.d.ctx = o.ctx
 	o.d.ready = sync.OnceFunc(func() { ready <- o })
 	context.AfterFunc(o.ctx, o.d.ready)
-	if err := o.broker.Open(c.set.config(o.d)); err != nil {
+	if err := c.rested(addr); err != nil {
+		o.d.fail(err)
+	} else if err := o.broker.Open(c.set.config(o.d)); err != nil {
 		o.d.fail(err)
 	}
 	return o
@@ -64,7 +66,14 @@ func (c *Client) finish(o *opening) (*conn, error) {
 		if ctx := o.ctx.Err(); ctx != nil {
 			err = noAnswer(ctx)
 		}
-		return nil, openError(o.addr, o.d.hint(err), err)
+		refusal, rested := errors.AsType[*ConnError](err)
+		if !rested {
+			refusal = openError(o.addr, o.d.hint(err), err)
+		}
+		if !rested && errors.Is(refusal, ErrAuthentication) {
+			c.rest(o.addr, refusal)
+		}
+		return nil, refusal
 	}
 	n := &conn{
 		addr: o.addr, nc: o.d.nc, raw: o.d.raw, broker: o.broker, forget: c.forget,
@@ -257,6 +266,13 @@ func (d *dialer) begins(head []byte) {
 	d.head = append(d.head, head...)
 }
 
+// sentAlert tells whether the peer began with an alert of TLS.
+func (d *dialer) sentAlert() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.head) > 1 && d.head[0] == 0x15 && d.head[1] == 3
+}
+
 func (d *dialer) failed() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -276,8 +292,10 @@ func (d *dialer) hint(err error) string {
 	switch h := string(d.head); {
 	case h == "HTTP":
 		return "this port speaks HTTP, not Kafka"
-	case len(h) > 1 && h[0] == 0x15 && h[1] == 3:
-		return "this port wants TLS"
+	case errors.As(err, new(tls.RecordHeaderError)):
+		return "this port speaks no TLS"
+	case isRemoteAlert(err):
+		return "the broker ended TLS: check the client certificate"
 	case errors.Is(err, errNotKafka):
 		return fmt.Sprintf("it begins with %q", h)
 	case hungUp(err):
@@ -301,7 +319,10 @@ type heard struct {
 	err  error
 }
 
-var errNotKafka = errors.New("the answer is not Kafka's")
+var (
+	errNotKafka = errors.New("the answer is not Kafka's")
+	errWantsTLS = errors.New("this port wants TLS")
+)
 
 func (h *heard) Read(b []byte) (int, error) {
 	if h.err != nil {
@@ -315,6 +336,9 @@ func (h *heard) Read(b []byte) (int, error) {
 	h.d.begins(b[:min(n, 4)])
 	if n > 0 && b[0] != 0 {
 		n, err = 0, errNotKafka
+		if h.d.sentAlert() {
+			err = errWantsTLS
+		}
 	}
 	if n == 0 && err != nil {
 		h.err = err

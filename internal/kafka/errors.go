@@ -180,7 +180,8 @@ func (e *UnreachableError) Unwrap() []error {
 	return all
 }
 
-// add keeps the newest reason of each address, in the order in which they were first tried.
+// add keeps the newest reason of each address, in the order in which they were first tried. That time was over says less than
+// what came before.
 func (e *UnreachableError) add(addr string, err error) {
 	t := &ConnError{Addr: addr, Op: "reach", Err: err}
 	if c, ok := errors.AsType[*ConnError](err); ok && c.Addr == addr {
@@ -188,7 +189,9 @@ func (e *UnreachableError) add(addr string, err error) {
 	}
 	for i := range e.Tried {
 		if e.Tried[i].Addr == addr {
-			e.Tried[i] = t
+			if !errors.Is(err, context.DeadlineExceeded) {
+				e.Tried[i] = t
+			}
 			return
 		}
 	}
@@ -245,16 +248,7 @@ func Refused(err error) bool {
 
 // openError explains why a connection could not be opened. Where trying again in a moment can change nothing, because the two
 // sides do not accept each other, it is an ErrAuthentication.
-func openError(addr, hint string, err error) error {
-	if c, ok := errors.AsType[*ConnError](err); ok && c.Addr == addr {
-		return err // it was refused a moment ago
-	}
-	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
-		hint = "this port speaks no TLS"
-	}
-	if isRemoteAlert(err) {
-		hint = "the broker ended TLS: check the client certificate"
-	}
+func openError(addr, hint string, err error) *ConnError {
 	if hint != "" {
 		err = fmt.Errorf("%w (%s)", err, hint)
 	}
@@ -265,7 +259,7 @@ func openError(addr, hint string, err error) error {
 }
 
 func notAccepted(err error) bool {
-	for _, k := range []error{sarama.ErrSASLAuthenticationFailed, sarama.ErrUnsupportedSASLMechanism, sarama.ErrIllegalSASLState, errNotKafka} {
+	for _, k := range []error{sarama.ErrSASLAuthenticationFailed, sarama.ErrUnsupportedSASLMechanism, sarama.ErrIllegalSASLState, errWantsTLS} {
 		if errors.Is(err, k) {
 			return true
 		}

@@ -132,7 +132,7 @@ func readOffsetFetch(r *kmsg.OffsetFetchResponse, group string, cs []Committed) 
 		}
 		return heard, nil
 	}
-	return heard, brokerError(code, nil)
+	return heard, needs(brokerError(code, nil), "Read", "group", group)
 }
 
 // fillCommitted sets cs from what was heard. An answer that is left out, that may be better the next time, or that is
@@ -145,7 +145,11 @@ func fillCommitted(group string, cs []Committed, heard map[topicPartition]Commit
 			h.Offset, h.Err = -1, ErrIncomplete
 		}
 		if cs[i].Err = nil; h.Err != nil {
-			cs[i].Err = fmt.Errorf("offset of %s in %s/%d: %w", group, cs[i].Topic, cs[i].Partition, h.Err)
+			kind, name := "topic", cs[i].Topic
+			if errors.Is(h.Err, ErrGroupAuthorization) {
+				kind, name = "group", group
+			}
+			cs[i].Err = fmt.Errorf("offset of %s in %s/%d: %w", group, cs[i].Topic, cs[i].Partition, needs(h.Err, "Read", kind, name))
 		}
 		set(&cs[i], h)
 		if whole == nil && ofWhole(h.Err) {
@@ -209,7 +213,7 @@ func (c *Client) coordinator(ctx context.Context, group string) (string, error) 
 	}
 	r := resp.(*kmsg.FindCoordinatorResponse)
 	if err := brokerError(r.ErrorCode, r.ErrorMessage); err != nil {
-		return "", fmt.Errorf("find coordinator: %w", err)
+		return "", fmt.Errorf("find coordinator: %w", needs(err, "Read", "group", group))
 	}
 	addr = hostPort(r.Host, r.Port)
 	c.mu.Lock()

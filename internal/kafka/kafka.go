@@ -38,6 +38,7 @@ type Client struct {
 	controller   int32              // -1: unknown
 	topics       map[string]Topic   // as last heard
 	coordinators map[string]string  // address by group
+	rests        map[string]rest    // addresses that have refused us just now
 }
 
 // Dial reaches one of brokers within ctx, trying for as long as ctx lasts; only refused credentials end it early. user
@@ -57,7 +58,7 @@ func Dial(ctx context.Context, name string, brokers []string, user *sarama.Confi
 	c := &Client{
 		set: set, seeds: seeds, recheck: recheck, controller: -1,
 		conns: map[*conn]struct{}{}, links: map[string]*link{}, brokers: map[int32]string{},
-		topics: map[string]Topic{}, coordinators: map[string]string{},
+		topics: map[string]Topic{}, coordinators: map[string]string{}, rests: map[string]rest{},
 	}
 	c.ctx, c.end = context.WithCancel(context.Background())
 	if _, err := c.Topics(ctx); err != nil {
@@ -141,6 +142,31 @@ func (c *Client) candidates() []string {
 		}
 	}
 	return all
+}
+
+// rest is for an address that does not accept us: each of many connections would ask it again at once, in each of many
+// processes, and it takes somebody's doing to change its mind.
+type rest struct {
+	until time.Time
+	err   error
+}
+
+func (c *Client) rest(addr string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.rests[addr] = rest{time.Now().Add(restLimit), err}
+}
+
+// rested is nil where an address may be asked, else why it refused us.
+func (c *Client) rested(addr string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r, ok := c.rests[addr]
+	if ok && time.Now().Before(r.until) {
+		return r.err
+	}
+	delete(c.rests, addr)
+	return nil
 }
 
 // address of a broker, as last heard.

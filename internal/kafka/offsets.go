@@ -107,7 +107,7 @@ func (c *Client) offsetsOnce(ctx context.Context, qs []OffsetQuery, as []OffsetA
 					as[i] = OffsetAnswer{-1, g.err}
 				}
 				if err := as[i].Err; err != nil {
-					as[i].Err = fmt.Errorf("offset of %s/%d: %w", qs[i].Topic, qs[i].Partition, err)
+					as[i].Err = fmt.Errorf("offset of %s/%d: %w", qs[i].Topic, qs[i].Partition, needs(err, "Describe", "topic", qs[i].Topic))
 				}
 			}
 		}

@@ -100,7 +100,7 @@ func (p *Producer) read(r *kmsg.ProduceResponse) (int64, error) {
 				if classes[rp.ErrorCode].void {
 					err = refused{err}
 				}
-				return -1, err
+				return -1, needs(err, "Write", "topic", p.topic)
 			}
 			return rp.BaseOffset, nil
 		}

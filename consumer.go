@@ -76,7 +76,8 @@ func (m *Marshaler) NewConsumer(topics []string, options ConsumerOptions) (*Cons
 	defer cancel()
 	c := &Consumer{
 		reading: newReading(m), m: m, names: slices.Clone(topics), options: options.withDefaults(), closed: make(chan struct{}),
-		claims: map[*claim]struct{}{}, pauses: map[string]*pauses{}, gone: make(chan struct{}), looks: make(chan struct{}, 1), starts: make(chan struct{}, 1),
+		claims: map[*claim]struct{}{}, gone: make(chan struct{}), pauses: map[string]*pauses{},
+		looks: make(chan struct{}, 1), starts: make(chan struct{}, 1),
 		committing: make(chan struct{}, 1),
 	}
 	if c.options.StrictOrdering {
@@ -200,6 +201,7 @@ func (c *Consumer) look() { wakeUp(c.looks) }
 func (c *Consumer) watch(ctx context.Context) {
 	timer := time.NewTimer(c.options.WatchInterval)
 	defer timer.Stop()
+	backoff := c.options.RetryBackoffMin
 	for {
 		select {
 		case <-ctx.Done():
@@ -215,7 +217,11 @@ func (c *Consumer) watch(ctx context.Context) {
 		if err != nil || !c.learn(topics) {
 			next = min(next, c.options.RetryBackoffMax)
 		}
-		pause(ctx, c.options.RetryBackoffMin) // the most often that it asks
+		pause(ctx, backoff)
+		backoff = min(2*backoff, c.options.RetryBackoffMax)
+		if len(c.looks) == 0 { // nobody misses anything any more
+			backoff = c.options.RetryBackoffMin
+		}
 		timer.Reset(next)
 	}
 }

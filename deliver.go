@@ -13,6 +13,8 @@ import (
 func (b *fetchBroker) deliver(decoder *batch.Reader, a *asked, part *kafka.FetchedPart, bytes int) {
 	c, p := b.f.c, a.p
 	switch {
+	case a.void():
+		return
 	case part.Diverging, errors.Is(part.Err, kafka.ErrOutOfRange):
 		b.backOff(p)
 		c.repair(p)
@@ -46,14 +48,17 @@ func (b *fetchBroker) deliver(decoder *batch.Reader, a *asked, part *kafka.Fetch
 	if in.bytes < in.limit {
 		in.put(nil, 0, decoder.Next(), decoder.LastEpoch())
 	}
-	b.fine(p, in.bytes, len(part.Records))
-	if decoder.Next() == a.offset && a.offset < end && bytes+a.most <= c.options.MaxBytes {
+	var bad *batch.Error
+	broken := errors.As(decoder.Err(), &bad)
+	if !broken || in.next > a.offset {
+		b.fine(p, in.bytes, len(part.Records))
+	}
+	if !broken && decoder.Next() == a.offset && a.offset < end && bytes+a.most <= c.options.MaxBytes {
 		b.askMore(p, a.most)
 	}
-	var bad *batch.Error
-	if errors.As(decoder.Err(), &bad) {
+	if broken {
 		b.backOff(p)
-		c.trouble(p, bad.Offset, bad)
+		c.trouble(p, max(bad.Offset, in.next), bad)
 	}
 }
 

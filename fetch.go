@@ -25,11 +25,18 @@ type asked struct {
 	most    int // bytes
 }
 
+// void tells whether the answer is of no use: the partition does not stand, or does not stand any more, where it was asked for.
+func (a *asked) void() bool {
+	a.p.mu.Lock()
+	defer a.p.mu.Unlock()
+	return a.p.over != nil || a.p.fetches != a.fetches || a.p.next != a.offset
+}
+
 // ahead is what an answer in hand is about to do to a partition.
 type ahead struct {
-	raw   int // bytes, not decoded
-	next  int64
-	epoch int32
+	raw   int   // bytes, not decoded
+	next  int64 // -1: it stays
+	epoch int32 // of the newest batch; -1: none
 }
 
 // run serves one of the two connections until the consumer ends.
@@ -149,11 +156,16 @@ func (r *request) match(answer *kafka.FetchAnswer) []*asked {
 }
 
 // project tells where each partition will be when the answer is decoded, from the headers of its batches; and whether
-// messages will point into the answer.
+// messages will point into the answer. One whose answer is void stays where it is: what was projected for it did not come true.
 func (r *request) project(answer *kafka.FetchAnswer, order []*asked) (m map[*partition]ahead, plain bool) {
 	m = make(map[*partition]ahead, len(order))
 	for i, a := range order {
-		if part := &answer.Parts[i]; a != nil && part.Err == nil && !part.Diverging {
+		part := &answer.Parts[i]
+		switch {
+		case a == nil:
+		case a.void():
+			m[a.p] = ahead{next: -1, epoch: -1}
+		case part.Err == nil && !part.Diverging:
 			next, epoch, direct := lastBatch(part.Records)
 			plain = plain || direct
 			if next <= a.offset {
@@ -195,7 +207,7 @@ func (b *fetchBroker) pick(which int, coming map[*partition]ahead) (*request, ti
 		epoch := p.lastEpoch
 		room := p.over == nil && p.queued+int(float64(next.raw)*max(p.fetch.growth, 1)) < share
 		p.mu.Unlock()
-		if isComing {
+		if isComing && next.next >= 0 {
 			a.offset = next.next
 			if next.epoch >= 0 {
 				epoch = next.epoch

@@ -324,7 +324,7 @@ func (r *reading) get(ctx context.Context, take func() bool) error {
 		return err
 	}
 	r.mu.Lock()
-	if !r.stopped && take() { // the usual case
+	if !r.stopped && len(r.problems) == 0 && take() { // the usual case
 		r.mu.Unlock()
 		return nil
 	}
@@ -338,15 +338,15 @@ func (r *reading) await(ctx context.Context, take func() bool) error {
 			r.mu.Unlock()
 			return ErrTerminated
 		}
-		if take() {
-			r.mu.Unlock()
-			return nil
-		}
-		if len(r.problems) > 0 {
+		if len(r.problems) > 0 { // before what there is to read: a busy reader is to hear of it too
 			err := r.problems[0]
 			r.problems = r.problems[1:]
 			r.mu.Unlock()
 			return err
+		}
+		if take() {
+			r.mu.Unlock()
+			return nil
 		}
 		r.waiters++
 		wait := r.wait

@@ -14,9 +14,10 @@ const maxFrame = 100 << 20
 
 // request is what the header of a request tells.
 type request struct {
-	key    int16
-	corr   int32
-	client string
+	key     int16
+	version int16
+	corr    int32
+	client  string
 }
 
 // faultConn is the broker's side of a connection. It reads whole requests and writes whole answers (kfake writes each
@@ -92,7 +93,8 @@ func parseRequest(b []byte) request {
 	if len(b) < 8 {
 		return request{key: -1}
 	}
-	r := request{key: int16(binary.BigEndian.Uint16(b)), corr: int32(binary.BigEndian.Uint32(b[4:]))}
+	be := binary.BigEndian
+	r := request{key: int16(be.Uint16(b)), version: int16(be.Uint16(b[2:])), corr: int32(be.Uint32(b[4:]))}
 	if len(b) >= 10 {
 		if n := int(int16(binary.BigEndian.Uint16(b[8:]))); n > 0 && len(b) >= 10+n {
 			r.client = string(b[10 : 10+n])
@@ -134,7 +136,7 @@ func (c *faultConn) Write(p []byte) (int, error) {
 	for !c.mute {
 		a := c.f.strike(c.node, r, true)
 		if a == nil {
-			return c.Conn.Write(p)
+			return c.send(r, p)
 		}
 		switch a.fault.Do {
 		case LoseAnswers:
@@ -146,12 +148,20 @@ func (c *faultConn) Write(p []byte) (int, error) {
 			if err := c.hold(a, a.fault.Delay); err != nil {
 				return 0, err
 			}
-			return c.Conn.Write(p)
+			return c.send(r, p)
 		case Freeze:
 			if err := c.hold(a, 0); err != nil {
 				return 0, err
 			}
 		}
+	}
+	return len(p), nil
+}
+
+// send writes an answer, or what OnFetch makes of it. The broker is told that its own was written.
+func (c *faultConn) send(r request, p []byte) (int, error) {
+	if _, err := c.Conn.Write(c.f.changed(r, p)); err != nil {
+		return 0, err
 	}
 	return len(p), nil
 }

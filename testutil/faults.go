@@ -68,11 +68,12 @@ type Faults struct {
 	base   func(network, addr string) (net.Listener, error)
 	server *tls.Config
 
-	mu     sync.Mutex
-	active []*ActiveFault
-	conns  map[*faultConn]struct{}
-	next   int32 // the node whose listener is opened next; -1: not known
-	opened int32
+	mu      sync.Mutex
+	active  []*ActiveFault
+	onFetch []*onFetch
+	conns   map[*faultConn]struct{}
+	next    int32 // the node whose listener is opened next; -1: not known
+	opened  int32
 }
 
 // ActiveFault is a Fault in force.

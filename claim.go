@@ -29,9 +29,9 @@ type claim struct {
 	open     atomic.Bool
 	draining atomic.Bool
 	reading  atomic.Pointer[reading] // hands its messages out; moved under the lock of the old one
-	deadline time.Duration // of the drain, Mono; guarded by the group's lock
-	sought   bool          // a Seek ends it, to begin it anew; guarded by the group's lock
-	cut      bool          // the drain ended at its deadline; guarded by the group's lock
+	deadline time.Duration           // of the drain, Mono; guarded by the group's lock
+	sought   bool                    // a Seek ends it, to begin it anew; guarded by the group's lock
+	cut      bool                    // the drain ended at its deadline; guarded by the group's lock
 
 	mu    sync.Mutex
 	over  error        // why it ended

@@ -23,6 +23,7 @@ type Consumer struct {
 	names   []string
 	options ConsumerOptions
 	fetcher *fetcher
+	topics  *topicClaims
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -78,7 +79,7 @@ func (m *Marshaler) NewConsumer(topics []string, options ConsumerOptions) (*Cons
 		reading: newReading(m), m: m, names: slices.Clone(topics), options: options.withDefaults(), closed: make(chan struct{}),
 		claims: map[*claim]struct{}{}, gone: make(chan struct{}), pauses: map[string]*pauses{},
 		looks: make(chan struct{}, 1), starts: make(chan struct{}, 1),
-		committing: make(chan struct{}, 1),
+		committing: make(chan struct{}, 1), topics: newTopicClaims(),
 	}
 	if c.options.StrictOrdering {
 		c.options.MaxInFlight = 1
@@ -158,6 +159,7 @@ func (c *Consumer) enlist() error {
 	c.wg.Go(func() { c.watch(c.ctx) })
 	c.wg.Go(func() { c.starter(c.ctx) })
 	c.wg.Go(func() { c.committer(c.ctx) })
+	c.wg.Go(func() { c.endWatcher(c.ctx) })
 	m.want()
 	wakeUp(m.kick)
 	return nil
@@ -292,6 +294,7 @@ func (c *Consumer) running() []*claim {
 // start begins a claim. Called with the group's lock held.
 func (c *Consumer) start(cl *claim) {
 	c.claims[cl] = struct{}{}
+	c.tellTopics()
 	wakeUp(c.starts)
 }
 
@@ -301,6 +304,7 @@ func (c *Consumer) ended(cl *claim) {
 		return
 	}
 	delete(c.claims, cl)
+	c.tellTopics()
 	if errors.Is(cl.over, errReleased) {
 		c.finish(cl)
 	}
@@ -330,18 +334,6 @@ func (c *Consumer) positions(ps []member.Position, load *lease.Load) []member.Po
 		}
 	}
 	return ps
-}
-
-// Lag is how many offsets lie between the positions of what is held here and the ends of their logs as last seen. It never
-// blocks on the network. Offsets that no message will come for (markers, holes) are passed as soon as they are read.
-func (c *Consumer) Lag() int64 {
-	var n int64
-	for _, cl := range c.running() {
-		for _, p := range cl.partitions() {
-			n += p.lag()
-		}
-	}
-	return n
 }
 
 // Options gives the options with their defaults filled in.
@@ -414,8 +406,10 @@ func (c *Consumer) terminate(ctx context.Context, release bool) error {
 			cl.abandon()
 		}
 		clear(c.claims)
+		c.tellTopics()
 		m.consumers = slices.DeleteFunc(m.consumers, func(o *Consumer) bool { return o == c })
 	}
+	close(c.topics.channel)
 	m.g.mu.Unlock()
 	close(c.closed)
 	return err

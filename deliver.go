@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/kafka-marshal/marshal/internal/batch"
 	"github.com/kafka-marshal/marshal/internal/kafka"
@@ -101,7 +102,7 @@ func (in *intake) put(messages []Message, bytes int, next int64, epoch int32) bo
 	if p.over != nil || p.fetches != in.fetches || p.next != in.next {
 		return false
 	}
-	p.logEnd = in.end
+	p.logEnd, p.endAt, p.outside = in.end, time.Now(), false
 	if len(messages) > 0 {
 		p.queue = append(p.queue, slab{messages: messages, bytes: bytes})
 		p.queued += bytes

@@ -103,8 +103,8 @@ const (
 	ResetToEarliest OutOfRange = iota
 	// ResetToLatest goes on behind the newest record.
 	ResetToLatest
-	// FailOutOfRange stops the partition with a *PartitionError, again and again, until its position is set: end all processes of
-	// the group, set its offset in Kafka (kafka-consumer-groups --reset-offsets), and start them again.
+	// FailOutOfRange stops the partition with a *PartitionError, again and again, until its position is set: by Seek, or end all
+	// processes of the group, set its offset in Kafka (kafka-consumer-groups --reset-offsets), and start them again.
 	FailOutOfRange
 )
 
@@ -158,6 +158,9 @@ type ConsumerOptions struct {
 	RestartGrace time.Duration
 	// WatchInterval is how often topics and their partition counts are asked for, 10 ms to 1 hour. Defaults to 10 s.
 	WatchInterval time.Duration
+	// LagInterval is how often the ends of the logs are asked for of partitions that are held and from which no fetch brings
+	// news, since they are paused, full or failing, 100 ms to 1 hour. Defaults to 10 s.
+	LagInterval time.Duration
 	// RetryBackoffMin and RetryBackoffMax bound the pause between tries of a fetch that fails. Default to 50 ms and 1 s.
 	RetryBackoffMin, RetryBackoffMax time.Duration
 }
@@ -177,6 +180,7 @@ func (o ConsumerOptions) withDefaults() ConsumerOptions {
 	o.DrainTimeout = cmp.Or(o.DrainTimeout, 5*time.Second)
 	o.RestartGrace = cmp.Or(o.RestartGrace, 30*time.Second)
 	o.WatchInterval = cmp.Or(o.WatchInterval, 10*time.Second)
+	o.LagInterval = cmp.Or(o.LagInterval, 10*time.Second)
 	o.RetryBackoffMin = cmp.Or(o.RetryBackoffMin, 50*time.Millisecond)
 	o.RetryBackoffMax = cmp.Or(o.RetryBackoffMax, time.Second)
 	return o
@@ -214,6 +218,7 @@ func (o ConsumerOptions) Validate() error {
 	span("DrainTimeout", o.DrainTimeout, time.Millisecond, time.Hour)
 	span("RestartGrace", o.RestartGrace, time.Millisecond, lease.MaxGrace)
 	span("WatchInterval", o.WatchInterval, 10*time.Millisecond, time.Hour)
+	span("LagInterval", o.LagInterval, 100*time.Millisecond, time.Hour)
 	span("RetryBackoffMin", o.RetryBackoffMin, time.Millisecond, time.Minute)
 	if o.RetryBackoffMin <= time.Minute {
 		span("RetryBackoffMax", o.RetryBackoffMax, o.RetryBackoffMin, time.Minute)

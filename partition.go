@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/kafka-marshal/marshal/internal/lease"
 	"github.com/kafka-marshal/marshal/internal/member"
@@ -25,14 +26,17 @@ type partition struct {
 	mu        sync.Mutex
 	over      error
 	win       *window.Window
-	queue     []slab // decoded, not handed out, oldest first
-	queued    int    // bytes of them
-	next      int64  // what to fetch next: behind the queue
-	lastEpoch int32  // leader epoch of the newest batch fetched
-	logEnd    int64  // high watermark as last seen; -1: not yet
-	fetches   int    // counts the times that next was set from outside: answers to earlier requests are void
-	stalled   bool   // messages are there, but the window is full
-	committed int64  // the position last committed to Kafka; -1: none
+	queue     []slab    // decoded, not handed out, oldest first
+	queued    int       // bytes of them
+	next      int64     // what to fetch next: behind the queue
+	lastEpoch int32     // leader epoch of the newest batch fetched
+	logEnd    int64     // high watermark as last seen; -1: not yet
+	logStart  int64     // the oldest offset, where outside is set
+	endAt     time.Time // when logEnd was seen
+	outside   bool      // the position is not in the log, as logStart and logEnd say
+	fetches   int       // counts the times that next was set from outside: answers to earlier requests are void
+	stalled   bool      // messages are there, but the window is full
+	committed int64     // the position last committed to Kafka; -1: none
 
 	// guarded by the lock of the claim's reading
 	unsent  []*Message // reserved in the window and not handed out: the gate closed before, or a reader gave them back
@@ -143,11 +147,4 @@ func (p *partition) position() int64 {
 // report is the position as the member takes it.
 func (p *partition) report() member.Position {
 	return member.Position{Key: lease.Key{Topic: p.topic, Partition: p.id}, TopicID: p.topicID, Epoch: p.claim.epoch, Next: p.position()}
-}
-
-// lag is how many offsets lie between the position and the log's end as last seen.
-func (p *partition) lag() int64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return max(p.logEnd-p.win.Position(), 0)
 }

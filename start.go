@@ -362,9 +362,7 @@ func (c *Consumer) repairOne(ctx context.Context, p *partition) error {
 		return fmt.Errorf("range of %s/%d: %w", p.topic, p.id, err) // the fetcher comes here again
 	}
 	first, end := answers[0].Offset, answers[1].Offset
-	p.mu.Lock()
-	at := p.next
-	p.mu.Unlock()
+	at := p.learnRange(first, end)
 	if first <= at && at <= end {
 		p.jump(at) // it is in range now, or was cut and has grown again: without the old epoch
 		return nil
@@ -394,7 +392,7 @@ func (c *Consumer) repairOne(ctx context.Context, p *partition) error {
 func (p *partition) jump(to int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.next, p.lastEpoch = to, -1
+	p.next, p.lastEpoch, p.outside = to, -1, false
 	p.fetches++
 	p.settle()
 	p.moved.Store(true)

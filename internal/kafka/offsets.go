@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/IBM/sarama"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -14,8 +15,11 @@ import (
 type OffsetQuery struct {
 	Topic     string
 	Partition int32
-	At        int64 // Unix ms, or sarama.OffsetNewest, sarama.OffsetOldest
+	At        int64 // Unix ms, or sarama.OffsetNewest, sarama.OffsetOldest, LastStable
 }
+
+// LastStable asks for the end as those see it who read what is committed alone: no transaction is open before it.
+const LastStable int64 = -100
 
 // OffsetAnswer is one answer; Err belongs to this partition alone. Offset -1: no record at or after the time.
 type OffsetAnswer struct {
@@ -152,13 +156,18 @@ func (c *Client) byLeader(qs []OffsetQuery, as []OffsetAnswer, todo []int) []*le
 	return groups
 }
 
-// add puts question i into the first request that does not name its partition yet.
+// add puts question i into the first request that asks of the same records and does not name its partition yet.
 func (g *leaderOffsets) add(q OffsetQuery, epoch int32, i int) {
 	tp := topicPartition{q.Topic, q.Partition}
-	at := slices.IndexFunc(g.reqs, func(r *listOffsets) bool { _, has := r.of[tp]; return !has })
+	level := int8(sarama.ReadUncommitted)
+	if q.At == LastStable {
+		q.At, level = sarama.OffsetNewest, int8(sarama.ReadCommitted)
+	}
+	at := slices.IndexFunc(g.reqs, func(r *listOffsets) bool { _, has := r.of[tp]; return !has && r.IsolationLevel == level })
 	if at < 0 {
 		at = len(g.reqs)
 		g.reqs = append(g.reqs, &listOffsets{ListOffsetsRequest: kmsg.NewPtrListOffsetsRequest(), of: map[topicPartition]int{}})
+		g.reqs[at].IsolationLevel = level
 	}
 	r := g.reqs[at]
 	r.of[tp] = i

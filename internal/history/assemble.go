@@ -3,6 +3,7 @@ package history
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"slices"
 
 	"github.com/kafka-marshal/marshal/internal/lease"
@@ -90,10 +91,10 @@ func appendPayload(b []byte, hash uint64, w *lease.World) []byte {
 	return w.AppendBinary(binary.LittleEndian.AppendUint64(b, hash))
 }
 
-func parsePayload(payload []byte) (hash uint64, w *lease.World, ok bool) {
+func parsePayload(payload []byte) (hash uint64, w *lease.World, err error) {
 	if len(payload) < hashSize {
-		return 0, nil, false
+		return 0, nil, errors.New("a snapshot without a hash")
 	}
-	w, err := lease.ParseWorld(payload[hashSize:])
-	return binary.LittleEndian.Uint64(payload), w, err == nil
+	w, err = lease.ParseWorld(payload[hashSize:])
+	return binary.LittleEndian.Uint64(payload), w, err
 }

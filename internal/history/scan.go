@@ -53,8 +53,8 @@ func (s *Scan) addChunk(rec *lease.Record) {
 	if !complete || !rec.Snapshot.TopicID.Same(s.topicID) {
 		return
 	}
-	hash, w, ok := parsePayload(payload)
-	if !ok || !believable(w, rec, s.topicID) {
+	hash, w, err := parsePayload(payload)
+	if err != nil || !believable(w, rec, s.topicID) {
 		return
 	}
 	s.take(Base{From: rec.Snapshot.Upto + 1, World: w, Hash: hash})

@@ -129,8 +129,8 @@ func (s *snapshots) chunk(rec *lease.Record) bool {
 	s.notes = slices.Delete(s.notes, 0, i+1)
 	s.since, s.asked = n.records, false
 	s.doneAt, s.dueAt, s.waitAt = stamp{state: waiting}, stamp{}, stamp{}
-	hash, w, ok := parsePayload(payload)
-	return ok && hash == n.hash && w.Digest() == n.digest
+	hash, w, err := parsePayload(payload)
+	return err == nil && hash == n.hash && w.Digest() == n.digest
 }
 
 // rebase forgets what was announced before a valid Base.

@@ -32,6 +32,7 @@ var house = map[string]place{
 	"internal/history":   {floor1, []string{"internal/lease"}},
 	"internal/policy":    {floor1, []string{"internal/lease"}},
 	"internal/member":    {floor1, []string{"internal/lease", "internal/history", "internal/policy"}},
+	"internal/audit":     {floor1, []string{"internal/lease", "internal/history"}},
 	"internal/kafka":     {floor: floor2},
 	"":                   {floor: floor3},
 	"marshal":            {floor4, []string{"testutil"}},

@@ -14,6 +14,9 @@ import (
 // errWorld is what every error of ParseWorld wraps.
 var errWorld = errors.New("not the canonical bytes of a world")
 
+// ErrTwoOwners is what an error of ParseWorld wraps where a key is there twice, or held beside one that conflicts with it.
+var ErrTwoOwners = errors.New("a key has two owners")
+
 // ParseWorld reads canonical bytes back. It never panics, takes only what AppendBinary writes of a world that can be
 // (no key held twice, no whole topic beside a partition of it, nothing newer than the last record, nothing over a
 // limit), and allocates in proportion to len(b).
@@ -42,7 +45,7 @@ type parser struct {
 
 func (p *parser) fail(msg string, args ...any) {
 	if p.err == nil {
-		p.err = fmt.Errorf("%w: %s", errWorld, fmt.Sprintf(msg, args...))
+		p.err = fmt.Errorf("%w: %w", errWorld, fmt.Errorf(msg, args...))
 	}
 	p.rest = nil
 }
@@ -242,7 +245,9 @@ func (p *parser) slot(t *topic) {
 	w := p.w
 	partition := int32(p.int(math.MaxInt32+1) - 1)
 	is := p.int(keyFlags)
-	p.check(t.find(partition) == nil, "key known twice")
+	if t.find(partition) != nil {
+		p.fail("%w: %s/%d is there twice", ErrTwoOwners, t.name, partition)
+	}
 	p.check(is&(keyHeld|keyOwned|keyProgress) != 0, "key of which nothing is known")
 	p.check(is&keyHeld == 0 || is&keyOwned == 0, "key both held and free")
 	p.check(is&keyProgress != 0 || is&(keyIdentified|keyReplaced) == 0, "topic id without progress")
@@ -286,7 +291,9 @@ func (p *parser) lease(s *slot) {
 		return
 	}
 	p.check(epoch > owner.FirstJoin || rule.Broken(rule.FirstJoin), "lease older than its owner")
-	p.check(len(s.topic.inTheWay(s.partition)) == 0, "key held beside a conflicting one")
+	if len(s.topic.inTheWay(s.partition)) > 0 {
+		p.fail("%w: %s/%d is held beside a conflicting key", ErrTwoOwners, s.topic.name, s.partition)
+	}
 	if p.err == nil {
 		p.w.assign(s, owner, epoch)
 	}

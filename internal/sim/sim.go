@@ -70,16 +70,24 @@ type simulation struct {
 }
 
 // Run runs one seed to its end or to its first violation.
-func Run(cfg Config) (res Result) {
-	s := &simulation{cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0x6d61727368616c))}
+func Run(cfg Config) Result {
+	s := newSimulation(cfg)
+	s.run()
+	return Result{
+		Seed: cfg.Seed, Steps: s.steps, Records: s.ref.records, Virtual: s.now, Violation: s.violation,
+		Table: s.table, Standstill: s.still.longest(), Settled: s.restedIn,
+	}
+}
+
+func newSimulation(cfg Config) *simulation {
+	return &simulation{cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0x6d61727368616c))}
+}
+
+func (s *simulation) run() {
 	defer func() {
 		if r := recover(); r != nil {
 			s.fail("panic", "%v", r)
 			s.tracef("%s", debug.Stack())
-		}
-		res = Result{
-			Seed: cfg.Seed, Steps: s.steps, Records: s.ref.records, Virtual: s.now, Violation: s.violation,
-			Table: s.table, Standstill: s.still.longest(), Settled: s.restedIn,
 		}
 	}()
 	s.setUp()
@@ -93,7 +101,6 @@ func Run(cfg Config) (res Result) {
 		s.steps++
 		e.fn()
 	}
-	return res
 }
 
 // at schedules fn; moments of the past become now.

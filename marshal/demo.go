@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"syscall"
@@ -24,8 +24,8 @@ const (
 )
 
 // demo runs worker processes against a steady load and disturbs them; then the judge looks at what they wrote down.
-func demo(ctx context.Context, args []string) error {
-	fs := flag.NewFlagSet("demo", flag.ContinueOnError)
+func demo(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	fs := newFlags("demo", "Worker processes share the partitions of a topic under load, while some join, end, crash, freeze and restart; then a judge looks at\nwhat each of them wrote down.", stdout)
 	brokers := fs.String("brokers", os.Getenv("MARSHAL_BROKERS"), "bootstrap addresses, with commas; empty: an embedded broker")
 	plant := fs.String("plant", os.Getenv("PLANT"), "spoil the evidence before it is judged: overlap, loss or regression")
 	keep := fs.String("dir", "", "keep the hand-out logs there; empty: a folder that is removed")
@@ -34,7 +34,7 @@ func demo(ctx context.Context, args []string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	s, err := openStage(ctx, *brokers, *keep)
+	s, err := openStage(ctx, *brokers, *keep, stdout)
 	if err != nil {
 		return err
 	}
@@ -48,6 +48,7 @@ func demo(ctx context.Context, args []string) error {
 // stage is what the play needs: a broker, a topic under load, a watcher, and the workers.
 type stage struct {
 	began   time.Time
+	out     io.Writer
 	addrs   string
 	group   string
 	topic   string
@@ -63,9 +64,9 @@ type stage struct {
 	judged  int
 }
 
-func openStage(ctx context.Context, brokers, dir string) (_ *stage, err error) {
+func openStage(ctx context.Context, brokers, dir string, out io.Writer) (_ *stage, err error) {
 	run := fmt.Sprintf("%x", time.Now().UnixMilli())
-	s := &stage{began: time.Now(), addrs: brokers, group: "demo-" + run, topic: "demo-" + run, dir: dir}
+	s := &stage{began: time.Now(), addrs: brokers, group: "demo-" + run, topic: "demo-" + run, dir: dir, out: out}
 	defer func() {
 		if err != nil {
 			s.close()
@@ -104,7 +105,7 @@ func openStage(ctx context.Context, brokers, dir string) (_ *stage, err error) {
 	if s.own == nil {
 		where = s.addrs
 	}
-	fmt.Printf("demo: group %s on %s, %d partitions, a message to each every %v, ttl %v\n\n", s.group, where, demoPartitions, demoEvery, demoTTL)
+	fmt.Fprintf(s.out, "demo: group %s on %s, %d partitions, a message to each every %v, ttl %v\n\n", s.group, where, demoPartitions, demoEvery, demoTTL)
 	s.load = startLoad(ctx, s.client, s.topic, demoPartitions, demoEvery)
 	s.show = startShow(s)
 	return s, nil
@@ -316,23 +317,23 @@ func (s *stage) judge(plant string) error {
 		if err := testutil.Plant(&e, plant); err != nil {
 			return err
 		}
-		fmt.Printf("planted: %s\n", plant)
+		fmt.Fprintf(s.out, "planted: %s\n", plant)
 	}
 	v := testutil.Judge(e)
-	fmt.Println()
+	fmt.Fprintln(s.out)
 	for _, f := range v.Failovers {
 		what := "another worker"
 		if f.Restart {
 			what = "its next run"
 		}
-		fmt.Printf("  failover %v: %s -> %s (%s) %.0f ms after the crash\n", f.Place, f.From, f.To, what, float64(f.Took)/1e6)
+		fmt.Fprintf(s.out, "  failover %v: %s -> %s (%s) %.0f ms after the crash\n", f.Place, f.From, f.To, what, float64(f.Took)/1e6)
 	}
 	for _, d := range v.Repeats {
-		fmt.Printf("  duplicates %v: offsets %v of %s again at %s: %s\n", d.Place, d.Offsets, d.From, d.To, d.Cause)
+		fmt.Fprintf(s.out, "  duplicates %v: offsets %v of %s again at %s: %s\n", d.Place, d.Offsets, d.From, d.To, d.Cause)
 	}
 	for _, f := range v.Findings {
-		fmt.Println("  FAULT", f)
+		fmt.Fprintln(s.out, "  FAULT", f)
 	}
-	fmt.Println("demo: " + v.Line())
+	fmt.Fprintln(s.out, "demo: "+v.Line())
 	return v.Err()
 }

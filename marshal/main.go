@@ -1,5 +1,7 @@
 // Command marshal shows and operates what the library does.
 //
+//	marshal log       what members have written, record by record, and what came of it
+//	marshal verify    replays all of it by the rules: is anything wrong
 //	marshal demo      worker processes share partitions on an embedded broker, or on MARSHAL_BROKERS
 //	marshal version   what was built
 package main
@@ -9,6 +11,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -17,70 +20,72 @@ import (
 
 const usage = `usage: marshal <command> [flags]
 
+  log       what members have written, record by record, and what came of it
+  verify    replay all of it by the rules: is anything wrong
   demo      worker processes share the partitions of a topic while some join, end, crash, freeze and restart
   version   what was built
 
 Help on a command: marshal <command> -h
+
+Exit codes: 0 done, 1 it failed, or something is wrong, 2 the call makes no sense, 3 the brokers or the log could not be reached or read.
 `
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	os.Exit(run(ctx, os.Args[1:]))
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run gives the exit code: 0 done, 1 it failed, 2 the call was wrong.
-func run(ctx context.Context, args []string) int {
+var commands = map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) error{
+	"log":         showLog,
+	"verify":      verify,
+	"demo":        demo,
+	"demo-worker": work, // what demo runs, several times
+	"version":     version,
+}
+
+// run gives the exit code; see usage.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
-		fmt.Fprint(os.Stderr, usage)
+		fmt.Fprint(stderr, usage)
 		return 2
 	}
-	var err error
 	switch args[0] {
-	case "demo":
-		err = demo(ctx, args[1:])
-	case "demo-worker": // what demo runs, several times
-		err = work(ctx, args[1:])
-	case "version":
-		version()
-	case "help", "-h", "--help":
-		fmt.Print(usage)
-	default:
-		fmt.Fprintf(os.Stderr, "marshal: there is no command %q\n\n%s", args[0], usage)
+	case "help", "-h", "-help", "--help":
+		fmt.Fprint(stdout, usage)
+		return 0
+	}
+	command := commands[args[0]]
+	if command == nil {
+		fmt.Fprintf(stderr, "marshal: there is no command %q\n\n%s", args[0], usage)
 		return 2
 	}
-	switch {
+	var bad *usageError
+	var unreadable *unreadableError
+	switch err := command(ctx, args[1:], stdout, stderr); {
 	case err == nil, errors.Is(err, flag.ErrHelp):
 		return 0
-	case errors.Is(err, errUsage):
+	case errors.As(err, &bad):
+		fmt.Fprintf(stderr, "marshal %s: %v\nHelp: marshal %[1]s -h\n", args[0], err)
 		return 2
+	case errors.As(err, &unreadable):
+		fmt.Fprintf(stderr, "marshal %s: %v\n", args[0], err)
+		return 3
 	default:
-		fmt.Fprintln(os.Stderr, "marshal:", err)
+		fmt.Fprintf(stderr, "marshal %s: %v\n", args[0], err)
 		return 1
 	}
 }
 
-var errUsage = errors.New("wrong call")
-
-// parse reads flags; there are no other arguments.
-func parse(fs *flag.FlagSet, args []string) error {
-	if err := fs.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return err
-		}
-		return errUsage // the flag package has said what
+func version(_ context.Context, args []string, stdout, stderr io.Writer) error {
+	f := newFlags("version", "What was built, and with what.", stdout)
+	if err := parse(f, args); err != nil {
+		return err
 	}
-	if fs.NArg() > 0 {
-		fmt.Fprintf(os.Stderr, "marshal %s: what is %q?\n", fs.Name(), fs.Arg(0))
-		return errUsage
-	}
-	return nil
-}
-
-func version() {
 	v := "(unknown)"
 	if b, ok := debug.ReadBuildInfo(); ok {
 		v = b.Main.Version + " " + b.GoVersion
 	}
-	fmt.Println("marshal", v)
+	_, err := fmt.Fprintln(stdout, "marshal", v)
+	return err
 }

@@ -61,7 +61,7 @@ func (w *show) say(text string) {
 }
 
 func (w *show) print(text string) {
-	fmt.Printf("%6.2fs  %s\n", time.Since(w.s.began).Seconds(), text)
+	fmt.Fprintf(w.s.out, "%6.2fs  %s\n", time.Since(w.s.began).Seconds(), text)
 }
 
 // change prints who holds what when it is news, and the lag beside it; the lag alone every other second.

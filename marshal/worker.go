@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -17,8 +16,8 @@ import (
 )
 
 // work is one worker process of the demo: what a user's worker does, and a line in a log for each message, for the judge.
-func work(ctx context.Context, args []string) error {
-	fs := flag.NewFlagSet("demo-worker", flag.ContinueOnError)
+func work(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	fs := newFlags("demo-worker", "One worker process of the demo.", stdout)
 	brokers := fs.String("brokers", "", "bootstrap addresses, with commas")
 	process := fs.String("process", "", "the name of this run")
 	client := fs.String("client", "", "the client id")

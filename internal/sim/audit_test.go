@@ -95,7 +95,7 @@ func auditSeeds() uint64 {
 	if raceEnabled || testing.Short() {
 		return 20
 	}
-	return 300
+	return 120
 }
 
 func TestAnAuditOfWhatMembersWroteFindsNothing(t *testing.T) {

@@ -43,8 +43,8 @@ type Consumer struct {
 	knownMu sync.Mutex
 	known   map[string]kafka.Topic
 	pauses  map[string]*pauses
-	first   map[string]int32 // partitions that were there when the group first ran; for StartLatest
-	broken  []*partition     // whose offset is out of range
+	first   map[string]int32     // partitions that were there when the group first ran; for StartLatest
+	broken  map[*partition]int64 // whose offset the log does not have, and where the log is another one from; -1: it is not
 
 	committing chan struct{}     // holds one token while offsets are committed to Kafka
 	finals     []kafka.Committed // of claims that were released; guarded by knownMu
@@ -78,7 +78,7 @@ func (m *Marshaler) NewConsumer(topics []string, options ConsumerOptions) (*Cons
 	c := &Consumer{
 		reading: newReading(m), m: m, names: slices.Clone(topics), options: options.withDefaults(), closed: make(chan struct{}),
 		claims: map[*claim]struct{}{}, gone: make(chan struct{}), pauses: map[string]*pauses{},
-		looks: make(chan struct{}, 1), starts: make(chan struct{}, 1),
+		broken: map[*partition]int64{}, looks: make(chan struct{}, 1), starts: make(chan struct{}, 1),
 		committing: make(chan struct{}, 1), topics: newTopicClaims(),
 	}
 	if c.options.StrictOrdering {

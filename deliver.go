@@ -18,7 +18,7 @@ func (b *fetchBroker) deliver(decoder *batch.Reader, a *asked, part *kafka.Fetch
 		return
 	case part.Diverging, errors.Is(part.Err, kafka.ErrOutOfRange):
 		b.backOff(p)
-		c.repair(p)
+		c.repair(p, part.DivergesAt)
 		return
 	case part.Err != nil && kafka.LookAgain(part.Err):
 		b.backOff(p)

@@ -216,3 +216,9 @@ func logged(t testing.TB) (*logrus.Logger, *lines) {
 	log.AddHook(seen)
 	return log, seen
 }
+
+func (l *lines) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.texts)
+}

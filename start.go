@@ -331,10 +331,10 @@ func (c *Consumer) begin(s *start) {
 	c.fetcher.add(p)
 }
 
-// repair has a partition looked after whose offset its log does not have.
-func (c *Consumer) repair(p *partition) {
+// repair has a partition looked after whose offset its log does not have, or has otherwise from another offset on (-1: it has not).
+func (c *Consumer) repair(p *partition, otherwise int64) {
 	c.knownMu.Lock()
-	c.broken = append(c.broken, p)
+	c.broken[p] = otherwise
 	c.knownMu.Unlock()
 	wakeUp(c.starts)
 }
@@ -342,19 +342,19 @@ func (c *Consumer) repair(p *partition) {
 func (c *Consumer) repairAll(ctx context.Context) error {
 	c.knownMu.Lock()
 	broken := c.broken
-	c.broken = nil
+	c.broken = map[*partition]int64{}
 	c.knownMu.Unlock()
 	var errs []error
-	for _, p := range broken {
+	for p, otherwise := range broken {
 		if !p.ended() {
-			errs = append(errs, c.repairOne(ctx, p))
+			errs = append(errs, c.repairOne(ctx, p, otherwise))
 		}
 	}
 	return errors.Join(errs...)
 }
 
 // repairOne finds out what the log has, and does what OnOutOfRange says.
-func (c *Consumer) repairOne(ctx context.Context, p *partition) error {
+func (c *Consumer) repairOne(ctx context.Context, p *partition, otherwise int64) error {
 	answers := c.m.c.client.Offsets(ctx, []kafka.OffsetQuery{
 		{Topic: p.topic, Partition: p.id, At: sarama.OffsetOldest}, {Topic: p.topic, Partition: p.id, At: sarama.OffsetNewest},
 	})
@@ -363,22 +363,26 @@ func (c *Consumer) repairOne(ctx context.Context, p *partition) error {
 	}
 	first, end := answers[0].Offset, answers[1].Offset
 	at := p.learnRange(first, end)
-	if first <= at && at <= end {
+	truncated := otherwise >= 0 && otherwise < at
+	if !truncated && first <= at && at <= end {
 		p.jump(at) // it is in range now, or was cut and has grown again: without the old epoch
 		return nil
 	}
 	to := first
-	switch c.options.OnOutOfRange {
-	case FailOutOfRange:
-		c.trouble(p, at, fmt.Errorf("out of range, the log has %d to %d: %w", first, end, kafka.ErrOutOfRange))
+	switch {
+	case c.options.OnOutOfRange == FailOutOfRange:
+		c.trouble(p, at, fmt.Errorf("out of range, the log has %d to %d%s: %w", first, end, otherwiseFrom(truncated, otherwise), kafka.ErrOutOfRange))
 		return nil
-	case ResetToLatest:
+	case truncated: // what is there from then on is new, whatever was read at these offsets
+		to = max(first, min(otherwise, p.position()))
+	case c.options.OnOutOfRange == ResetToLatest:
 		to = end
 	}
 	if to < at {
 		if c.seek(p.claim, p.id, p.topicID, to) {
 			c.offsetChanged(logrus.WarnLevel, p.claim, p.id, to, fmt.Sprintf(
-				"the position %d of %s/%d is beyond the end of the log; going on before it at %d, messages come again", at, p.topic, p.id, to))
+				"the position %d of %s/%d is beyond the end of the log%s; going on before it at %d, messages come again",
+				at, p.topic, p.id, otherwiseFrom(truncated, otherwise), to))
 		}
 		return nil
 	}
@@ -386,6 +390,13 @@ func (c *Consumer) repairOne(ctx context.Context, p *partition) error {
 		"the position %d of %s/%d is no longer in the log; going on behind it at %d, what lies between is lost to this group", at, p.topic, p.id, to))
 	p.jump(to)
 	return nil
+}
+
+func otherwiseFrom(truncated bool, offset int64) string {
+	if !truncated {
+		return ""
+	}
+	return fmt.Sprintf(", which was truncated to %d (an election lost records)", offset)
 }
 
 // jump goes on fetching at an offset not below the present one.

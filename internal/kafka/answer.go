@@ -32,6 +32,7 @@ type FetchedPart struct {
 	Records          []byte
 	Aborted          []batch.Aborted
 	Diverging        bool  // the log was truncated below our offset
+	DivergesAt       int64 // where it is another one from, if it was
 	PreferredReplica int32 // -1: none
 	Leader           int32 // where the broker that refused thinks the leader is; -1: it does not say
 	LeaderEpoch      int32
@@ -130,7 +131,7 @@ func (f *FetchConn) find(t *kmsg.FetchResponseTopic, partition int32, from int) 
 func (f *FetchConn) failed(i int, err error) FetchedPart {
 	p := &f.asked[i]
 	return FetchedPart{
-		Topic: p.Topic, Partition: p.Partition, HighWatermark: -1, LastStable: -1, LogStart: -1, PreferredReplica: -1, Leader: -1, LeaderEpoch: -1,
+		Topic: p.Topic, Partition: p.Partition, HighWatermark: -1, LastStable: -1, LogStart: -1, DivergesAt: -1, PreferredReplica: -1, Leader: -1, LeaderEpoch: -1,
 		Err: fmt.Errorf("fetch %s/%d at %d: %w", p.Topic, p.Partition, p.Offset, err),
 	}
 }
@@ -139,7 +140,7 @@ func (f *FetchConn) part(q *FetchPart, p *kmsg.FetchResponseTopicPartition) Fetc
 	part := FetchedPart{
 		Topic: q.Topic, Partition: q.Partition,
 		HighWatermark: p.HighWatermark, LastStable: p.LastStableOffset, LogStart: p.LogStartOffset,
-		Records: p.RecordBatches, Diverging: p.DivergingEpoch.Epoch >= 0, PreferredReplica: p.PreferredReadReplica,
+		Records: p.RecordBatches, Diverging: p.DivergingEpoch.Epoch >= 0, DivergesAt: p.DivergingEpoch.EndOffset, PreferredReplica: p.PreferredReadReplica,
 		Leader: p.CurrentLeader.LeaderID, LeaderEpoch: p.CurrentLeader.LeaderEpoch,
 	}
 	if err := brokerError(p.ErrorCode, nil); err != nil {

@@ -184,8 +184,9 @@ func TestWhatAnAnswerTellsOfAPartition(t *testing.T) {
 	assert.Equal(t, 250*time.Millisecond, a.Throttle)
 	require.Len(t, a.Parts, 3)
 	assert.Equal(t, FetchedPart{Topic: "t", HighWatermark: 30, LastStable: 20, LogStart: 10, PreferredReplica: 2, Records: []byte("abc"),
-		Aborted: []batch.Aborted{{ProducerID: 4, FirstOffset: 11}, {ProducerID: 5, FirstOffset: 12}}, Leader: -1, LeaderEpoch: -1}, a.Parts[0])
+		Aborted: []batch.Aborted{{ProducerID: 4, FirstOffset: 11}, {ProducerID: 5, FirstOffset: 12}}, Leader: -1, LeaderEpoch: -1, DivergesAt: -1}, a.Parts[0])
 	assert.True(t, a.Parts[1].Diverging)
+	assert.EqualValues(t, 7, a.Parts[1].DivergesAt)
 	assert.NoError(t, a.Parts[1].Err)
 	assert.ErrorIs(t, a.Parts[2].Err, ErrNotLeader)
 	assert.Equal(t, []int32{9, 99}, []int32{a.Parts[2].Leader, a.Parts[2].LeaderEpoch})

@@ -92,11 +92,11 @@ func compareKeys(a, b lease.Key) int {
 	return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 }
 
-// wants tells which of our interests covers a key. A partition that neither we nor anybody else sees is not wanted: the
-// topic was made again with fewer.
+// wants tells which of our interests covers a key. A partition that neither we nor anybody else sees is not wanted (the
+// topic was made again with fewer), nor is a topic of which nobody sees any (it was deleted).
 func (m *Member) wants(k lease.Key) (interest int, ok bool) {
 	c, ok := m.claims.subjects[subject{k.Topic, k.Partition == lease.WholeTopic}]
-	return c.interest, ok && (k.Partition < c.partitions || k.Partition < m.world().Partitions(k.Topic))
+	return c.interest, ok && max(k.Partition, 0) < max(c.partitions, m.world().Partitions(k.Topic))
 }
 
 // covering finds the claim that a partition belongs to: its own or its topic's.

@@ -71,6 +71,17 @@ func TestAPartitionThatNobodySeesAnyMoreIsLetGo(t *testing.T) {
 	}
 }
 
+func TestATopicThatNobodySeesAnyMoreIsLetGoAsAWhole(t *testing.T) {
+	whole := func(n int32) lease.Interest { i := some(n); i.Whole = true; return i }
+	s := newScript(t)
+	p := s.process("p", Config{}, want(whole(2)))
+	s.until(time.Second, "the topic", func() bool { return p.runs() == 1 })
+	p.want(want(whole(0)))
+	s.until(time.Second, "nothing", func() bool { return p.runs() == 0 })
+	p.want(want(whole(3)))
+	s.until(time.Second, "it again", func() bool { return p.runs() == 1 })
+}
+
 func TestTerminateFalseOfAConsumerTurnsItsKeysIntoPinnedOnesUnreadForRestartGrace(t *testing.T) {
 	s := newScript(t)
 	p, q := pair(s)

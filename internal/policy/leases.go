@@ -56,7 +56,7 @@ func (p *Plan) readLeases(w *lease.World) {
 func (p *Plan) readHeld(w *lease.World) (over []int32) {
 	for k, l := range w.Leases() {
 		h := held{key: k, epoch: l.Epoch, member: -1, pool: -1, stake: -1}
-		if j, ok := p.pools[poolOf(k)]; ok && k.Partition < p.parts[j] {
+		if j, ok := p.pools[poolOf(k)]; ok && p.exists(j, k) {
 			h.pool = j
 		}
 		m, joined := p.index[l.Instance]

@@ -272,6 +272,21 @@ func TestPartitionsAreThoseThatTheWorldKnows(t *testing.T) {
 	}
 }
 
+func TestATopicThatNobodySeesAnyMoreIsLetGoAsAWholeToo(t *testing.T) {
+	g := newGroup()
+	whole := func(n int32) lease.Interest { i := topics(n, "t"); i.Whole = true; return i }
+	g.join("a", "a", whole(3))
+	g.settle([]string{"a"})
+	k := key("t", lease.WholeTopic)
+	assert.True(t, Compute(g.World).Wants(id("a"), k))
+	g.join("a", "a", whole(0))
+	p := Compute(g.World)
+	assert.False(t, p.Wants(id("a"), k))
+	m, ok := p.findMove(k)
+	assert.True(t, ok && m.Forced && m.To.IsZero())
+	assert.Empty(t, p.Free())
+}
+
 func TestInterestsMayDiffer(t *testing.T) {
 	g, ns := newGroup(), names(3)
 	g.join("m0", "m0", topics(4, "a"))

@@ -204,10 +204,15 @@ func tieNumber(topic, member uint64) uint32 {
 	return uint32(h >> 32)
 }
 
+// exists tells whether there is such a key of pool j: a topic that has no partitions, because it was deleted, is none either.
+func (p *Plan) exists(j int32, k lease.Key) bool {
+	return k.Partition >= lease.WholeTopic && max(k.Partition, 0) < p.parts[j]
+}
+
 // stakeOf finds a member's stake that covers k.
 func (p *Plan) stakeOf(m int32, k lease.Key) (int32, bool) {
 	j, ok := p.pools[poolOf(k)]
-	if !ok || k.Partition < lease.WholeTopic || k.Partition >= p.parts[j] {
+	if !ok || !p.exists(j, k) {
 		return 0, false
 	}
 	return p.stakeIn(j, m)

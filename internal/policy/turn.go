@@ -243,7 +243,7 @@ func (p *Plan) Successor(k lease.Key, holder lease.InstanceID, not func(lease.In
 // best finds the user that should get k.
 func (p *Plan) best(k lease.Key, holder int32, room []int32, ahead []fixed, not func(lease.InstanceID) bool) (int32, bool) {
 	j, ok := p.pools[poolOf(k)]
-	if !ok || k.Partition >= p.parts[j] {
+	if !ok || !p.exists(j, k) {
 		return 0, false
 	}
 	var ties []int32

@@ -75,7 +75,8 @@ func handovers(v *testutil.Verdict) []time.Duration {
 }
 
 // One of two partitions goes to a member that joins and comes back when it leaves, again and again, in several groups at
-// once. There are always messages to read, and each takes half a millisecond of work.
+// once. There are always messages to read, each takes half a millisecond of work, and there are more hands than partitions, so
+// that no partition waits for the work on another.
 func TestHandover(t *testing.T) {
 	const groups = 4
 	rounds := 64
@@ -92,7 +93,7 @@ func TestHandover(t *testing.T) {
 				s := open(t, ttl(3*time.Second)) // a newcomer waits less for membership to be still; the rest is as with 10 s
 				topic := s.topic("t", 2, nil)
 				s.fill(topic, 2, 5_000)
-				busy := func(w *fleet.Worker) { w.Pace = 500 * time.Microsecond }
+				busy := func(w *fleet.Worker) { w.Readers, w.Pace, w.Options.StrictOrdering = 4, 500*time.Microsecond, true }
 				s.join(s.worker("a", []string{topic}, busy))
 				s.balanced(1, 2)
 				for i := range rounds {

@@ -29,7 +29,8 @@ type Worker struct {
 	TTL          time.Duration // of its lease; 0: the usual one
 	Read         Reading
 	Keep         bool          // it ends by Terminate(false): its keys are kept for its next run
-	Pace         time.Duration // between two messages, as if they were work
+	Readers      int           // goroutines that fetch, where it reads by Fetch; 0: one
+	Pace         time.Duration // what the work on a message takes
 	Options      marshal.ConsumerOptions
 }
 
@@ -125,22 +126,33 @@ func (m *Member) End() error {
 	return m.err
 }
 
+// fetch reads message by message.
+func (m *Member) fetch() error {
+	for {
+		before := testutil.Now()
+		msg, err := m.Consumer.FetchMessage(context.Background())
+		if errors.Is(err, marshal.ErrTerminated) {
+			return nil
+		}
+		if err := m.message(before, msg, err); err != nil {
+			return err
+		}
+	}
+}
+
 // read notes and commits, message by message or batch by batch. before is when the call that gave it began.
 func (m *Member) read() error {
 	ctx := context.Background()
 	before := testutil.Now()
 	switch m.Read {
 	case "", Fetch:
-		for {
-			msg, err := m.Consumer.FetchMessage(ctx)
-			if errors.Is(err, marshal.ErrTerminated) {
-				return nil
-			}
-			if err := m.message(before, msg, err); err != nil {
-				return err
-			}
-			before = testutil.Now()
+		errs := make([]error, max(m.Readers, 1))
+		var readers sync.WaitGroup
+		for i := range errs {
+			readers.Go(func() { errs[i] = m.fetch() })
 		}
+		readers.Wait()
+		return errors.Join(errs...)
 	case Channel:
 		for msg := range m.Consumer.ConsumeChannel() {
 			if err := m.message(before, msg, nil); err != nil {

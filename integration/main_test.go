@@ -47,8 +47,12 @@ func on(t *testing.T, wanted int) {
 	}
 }
 
-// apart lets a test run beside others of its kind: those that mostly wait, and whose figures bear it.
-func apart(t *testing.T) { t.Parallel() }
+// apart lets a test run beside others of its kind: those that mostly wait, and whose figures bear it. They need one broker.
+func apart(t *testing.T) {
+	t.Helper()
+	on(t, oneBroker|embedded)
+	t.Parallel()
+}
 
 // kafkaScript does something to the real brokers.
 func kafkaScript(t *testing.T, args ...string) string {

@@ -147,6 +147,7 @@ func TestRollingRestartWithRelease(t *testing.T) { rolling(t, false) }
 func TestRollingRestartWithGrace(t *testing.T) { rolling(t, true) }
 
 func rolling(t *testing.T, keep bool) {
+	on(t, oneBroker|embedded)
 	const fleetSize, partitions = 6, 24
 	s := open(t)
 	topic := s.topic("t", partitions, nil)
@@ -160,30 +161,24 @@ func rolling(t *testing.T, keep bool) {
 	}
 	s.balanced(fleetSize, partitions)
 	s.rest(2 * time.Second)
-	before, begun := s.look(), time.Now()
+	begun := time.Now()
 	for i, p := range old {
 		s.term(p)
 		s.start(as(i, 1))
 		s.until("everybody", func(v view) bool { return v.even(fleetSize, partitions) && v.parked == 0 })
 	}
 	took := time.Since(begun)
-	after := s.look()
 	s.finish()
 	v := s.judge()
-	claims := 0
-	for k, epoch := range after.epoch {
-		claims += int(epoch - before.epoch[k])
-	}
-	// By release each partition has to leave its owner once, and comes back to a fleet of the same size once at least, unless it stays where
-	// it went; kept ones need not move at all.
+	// By release what a process holds has to go to others, and as much to its successor. What is kept need not move at all.
 	logs, err := testutil.ReadHandoutLogs(s.dir)
 	require.NoError(t, err)
 	moves, least := changes(logs), 0
 	if !keep {
-		least = partitions
+		least = 2 * partitions
 	}
-	figure(t, "%d processes in %v; each partition stood still %s; %d moves between processes' names, %d of them need not have been; %d claims began",
-		fleetSize, took.Round(10*time.Millisecond), spread(s.standstills()), moves, max(moves-least, 0), claims)
+	figure(t, "%d processes in %v; partitions stood still %s; %d moves from one client id to another, %d of them need not have been",
+		fleetSize, took.Round(10*time.Millisecond), spread(s.standstills()), moves, max(moves-least, 0))
 	if keep {
 		assert.Zero(t, moves, "everybody gets his own again")
 	}

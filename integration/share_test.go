@@ -21,6 +21,7 @@ const steady = 20 * time.Millisecond // between two messages of a partition
 
 // Four processes, each with another way to read, share a topic; a fifth comes late; one ends.
 func TestClaimBalanceAndJoin(t *testing.T) {
+	on(t, oneBroker|threeBrokers|embedded)
 	s := open(t)
 	topic := s.topic("t", 12, nil)
 	s.load(topic, 12, steady)
@@ -78,6 +79,7 @@ func handovers(v *testutil.Verdict) []time.Duration {
 // once. There are always messages to read, each takes half a millisecond of work, and there are more hands than partitions, so
 // that no partition waits for the work on another.
 func TestHandover(t *testing.T) {
+	on(t, oneBroker|threeBrokers|embedded)
 	const groups = 4
 	rounds := 64
 	if real() == nil {

@@ -289,19 +289,19 @@ func (s *stage) term(p *fleet.Process) {
 
 // view is a state in brief.
 type view struct {
-	members int                        // with keys or without, but for the watcher
-	parked  int                        // whose keys are kept
-	holds   map[string]int             // keys by client
-	owner   map[testutil.Place]string  // client; empty: nobody
-	run     map[testutil.Place]string  // instance
-	epoch   map[testutil.Place]int64   // of the claim
-	next    map[testutil.Place]int64   // offset
-	parts   map[testutil.Place][]int64 // the same of a whole topic
+	members int                       // with keys or without, but for the watcher
+	parked  int                       // whose keys are kept
+	holds   map[string]int            // keys by client
+	owner   map[testutil.Place]string // client; empty: nobody
+	run     map[testutil.Place]string // instance
+
+	next  map[testutil.Place]int64   // offset
+	parts map[testutil.Place][]int64 // the same of a whole topic
 }
 
 func (s *stage) look() view {
 	v := view{
-		holds: map[string]int{}, owner: map[testutil.Place]string{}, run: map[testutil.Place]string{}, epoch: map[testutil.Place]int64{},
+		holds: map[string]int{}, owner: map[testutil.Place]string{}, run: map[testutil.Place]string{},
 		next: map[testutil.Place]int64{}, parts: map[testutil.Place][]int64{},
 	}
 	state := s.watcher.State()
@@ -317,7 +317,7 @@ func (s *stage) look() view {
 	}
 	for _, k := range state.Keys {
 		p := testutil.Place{Topic: k.Topic, Partition: k.Partition}
-		v.owner[p], v.run[p], v.epoch[p], v.next[p], v.parts[p] = "", k.Instance, k.Epoch, k.Next, k.Parts
+		v.owner[p], v.run[p], v.next[p], v.parts[p] = "", k.Instance, k.Next, k.Parts
 		if k.Instance != "" {
 			v.owner[p] = k.Client
 			v.holds[k.Client]++
@@ -349,7 +349,12 @@ func (v view) even(members, keys int) bool {
 // wait waits for a condition.
 func (s *stage) wait(what string, ok func() bool) {
 	s.t.Helper()
-	limit, again := time.NewTimer(patience), time.NewTicker(5*time.Millisecond)
+	s.poll(20*time.Millisecond, what, ok)
+}
+
+func (s *stage) poll(every time.Duration, what string, ok func() bool) {
+	s.t.Helper()
+	limit, again := time.NewTimer(patience), time.NewTicker(every)
 	defer limit.Stop()
 	defer again.Stop()
 	for !ok() {
@@ -373,7 +378,7 @@ func (s *stage) running() []*fleet.Process {
 // until waits for something to be seen in the group's state.
 func (s *stage) until(what string, ok func(view) bool) {
 	s.t.Helper()
-	s.wait(what, func() bool { return ok(s.look()) })
+	s.poll(5*time.Millisecond, what, func() bool { return ok(s.look()) })
 }
 
 // balanced waits until so many members share so many keys evenly.
@@ -459,3 +464,6 @@ func (s *stage) said(text string) int {
 	}
 	return n
 }
+
+// topics lists the topics that processes of the stage read.
+func (s *stage) topics() []string { return s.running()[0].Topics }

@@ -125,16 +125,17 @@ func (c *KafkaCluster) mayGrow(ctx context.Context, t kafka.Topic) error {
 	return nil
 }
 
-// NewMarshaler is NewMarshalerContext with a limit of 10 s.
+// NewMarshaler is NewMarshalerContext with a limit of 40 s.
 func (c *KafkaCluster) NewMarshaler(clientID, groupID string) (*Marshaler, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), joinLimit)
 	defer cancel()
 	return c.NewMarshalerContext(ctx, clientID, groupID)
 }
 
 // NewMarshalerContext makes a member of a group. clientID names the process across its restarts (and must not be that of
 // another living process of the group); groupID is the group's name, which no other kind of consumer may use. It blocks until
-// the group's history has been replayed and the new member has been read back from the log, or ctx ends.
+// the group's history has been replayed and the new member has been read back from the log, or ctx ends: milliseconds, but 30 s where
+// the group was stopped for so long that the coordination topic has forgotten it (the log says so then).
 func (c *KafkaCluster) NewMarshalerContext(ctx context.Context, clientID, groupID string) (*Marshaler, error) {
 	if err := errors.Join(checkName("client id", clientID), checkName("group id", groupID)); err != nil {
 		return nil, err

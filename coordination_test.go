@@ -265,7 +265,7 @@ func TestANewcomerToAShardWhoseBeginningIsGoneAndWhereNobodyIsBeginsAfresh(t *te
 	c, err := Dial("b", b.Addrs(), WithLease(testTTL, 0), WithLogger(testutil.Logger(t)))
 	require.NoError(t, err)
 	defer c.Terminate()
-	m2, err := c.NewMarshalerContext(within(t, 2*time.Minute), "b", testGroup)
+	m2, err := c.NewMarshaler("b", testGroup) // without a context too
 	require.NoError(t, err)
 	k2 := collect(t, b.consumer(m2, ConsumerOptions{}, "t"))
 	b.fill("t", 4, 10, 1)

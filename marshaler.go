@@ -82,8 +82,8 @@ func newMarshaler(c *KafkaCluster, clientID, groupID string) *Marshaler {
 }
 
 // NewMarshaler dials a cluster of its own, which ends with the Marshaler, and makes a member of a group on it: Dial and
-// KafkaCluster.NewMarshaler in one. It blocks for 40 s at most: 30 s until a broker is reached and the coordination topic is
-// there, 10 s until the group is joined. Log lines go to logrus.StandardLogger(), which writes to stderr, unless WithLogger is given.
+// KafkaCluster.NewMarshaler in one. It blocks for 70 s at most: 30 s until a broker is reached and the coordination topic is
+// there, 40 s until the group is joined. Log lines go to logrus.StandardLogger(), which writes to stderr, unless WithLogger is given.
 func NewMarshaler(clientID, groupID string, brokers []string, options ...Option) (*Marshaler, error) {
 	if err := errors.Join(checkName("client id", clientID), checkName("group id", groupID)); err != nil {
 		return nil, err

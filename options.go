@@ -24,7 +24,10 @@ const (
 	shards       = 32                 // PROTOCOL.md §3, a constant
 	logRetention = 7 * 24 * time.Hour // of the coordination topic
 	callLimit    = 10 * time.Second   // of a call without a context
-	dialLimit    = 30 * time.Second   // of Dial
+	// joinLimit is that of joining a group without a context: where the beginning of its history is gone and nobody is left who
+	// remembers it, a newcomer has to wait for the largest lease there may be (PROTOCOL.md §7).
+	joinLimit = lease.MaxTTL + callLimit
+	dialLimit = 30 * time.Second // of Dial
 )
 
 // Option changes how a process takes part; see Dial and NewMarshaler.

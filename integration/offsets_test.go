@@ -231,7 +231,7 @@ func TestLogStartCut(t *testing.T) {
 func TestTransactions(t *testing.T) {
 	apart(t)
 	s := open(t, ttl(3*time.Second))
-	const partitions, transactions = 2, 40
+	const partitions, transactions = 2, 20
 	topic := s.topic("t", partitions, nil)
 	committed := func(w *fleet.Worker) { w.Options.IsolationLevel = sarama.ReadCommitted }
 	s.start(s.worker("a", []string{topic}, committed))

@@ -33,14 +33,7 @@ func TestFastReclaim(t *testing.T) {
 		was := s.look()
 		s.kill(p)
 		p = s.start(s.worker(fmt.Sprint("a", i+1), []string{topic}, fast, as("a")))
-		s.until("its keys are with its new run", func(v view) bool {
-			for k, client := range was.owner {
-				if client == "a" && (v.owner[k] != "a" || v.run[k] == was.run[k]) {
-					return false
-				}
-			}
-			return v.even(2, partitions)
-		})
+		s.until("its keys are with its new run", func(v view) bool { return v.even(2, partitions) && v.renewed(was, "a") })
 	}
 	assert.Zero(t, moved(before, s.look()), "each kept its own")
 	s.finish()
@@ -69,18 +62,19 @@ func TestPark(t *testing.T) {
 	s.rest(time.Second)
 	before := s.look()
 	for i := range 3 {
+		was := s.look()
 		s.term(p)
-		s.until("a parked member", func(v view) bool { return v.parked == 1 && v.members == 1 })
+		s.until("a parked member", func(v view) bool { return v.parked > 0 && v.members == 1 })
 		s.rest(500 * time.Millisecond)
 		p = s.start(s.worker(fmt.Sprint("a", i+1), []string{topic}, keep, as("a")))
-		s.until("its keys again", func(v view) bool { return v.even(2, partitions) && v.parked == 0 })
+		s.until("its keys again", func(v view) bool { return v.even(2, partitions) && v.renewed(was, "a") })
 		s.rest(500 * time.Millisecond)
 	}
 	assert.Zero(t, moved(before, s.look()))
 	s.finish()
 	v := s.judge()
 	assert.Zero(t, v.Duplicates)
-	figure(t, "parked, and back 0.5 s after its end, with the start of its process: stood still %s; 0 moved", spread(s.standstills()))
+	figure(t, "parked, and back 0.5 s after its end, with the start of its process: stood still %s; 0 moved", spread(s.standstills(0)))
 }
 
 // Nobody comes back: the others have the keys after the grace, and not before.
@@ -105,8 +99,8 @@ func TestParkThatRunsOut(t *testing.T) {
 	assert.Less(t, took, grace+2*s.ttl)
 }
 
-// standstills are how long partitions stood still between two claims, whoever had them.
-func (s *stage) standstills() []time.Duration {
+// standstills are how long partitions stood still between two claims, whoever had them, of which the second began after a moment.
+func (s *stage) standstills(since int64) []time.Duration {
 	s.t.Helper()
 	logs, err := testutil.ReadHandoutLogs(s.dir)
 	require.NoError(s.t, err)
@@ -135,7 +129,9 @@ func (s *stage) standstills() []time.Duration {
 		}
 		slices.SortFunc(all, func(a, b *claim) int { return int(a.token - b.token) })
 		for i := 1; i < len(all); i++ {
-			took = append(took, time.Duration(all[i].first-all[i-1].last))
+			if all[i].first > since {
+				took = append(took, time.Duration(all[i].first-all[i-1].last))
+			}
 		}
 	}
 	return took
@@ -161,11 +157,12 @@ func rolling(t *testing.T, keep bool) {
 	}
 	s.balanced(fleetSize, partitions)
 	s.rest(2 * time.Second)
-	begun := time.Now()
+	begun, since := time.Now(), testutil.Now()
 	for i, p := range old {
+		was := s.look()
 		s.term(p)
 		s.start(as(i, 1))
-		s.until("everybody", func(v view) bool { return v.even(fleetSize, partitions) && v.parked == 0 })
+		s.until("its next run at work", func(v view) bool { return v.even(fleetSize, partitions) && (!keep || v.renewed(was, p.Client)) })
 	}
 	took := time.Since(begun)
 	s.finish()
@@ -173,23 +170,24 @@ func rolling(t *testing.T, keep bool) {
 	// By release what a process holds has to go to others, and as much to its successor. What is kept need not move at all.
 	logs, err := testutil.ReadHandoutLogs(s.dir)
 	require.NoError(t, err)
-	moves, least := changes(logs), 0
+	moves, least := changes(logs, since), 0
 	if !keep {
 		least = 2 * partitions
 	}
 	figure(t, "%d processes in %v; partitions stood still %s; %d moves from one client id to another, %d of them need not have been",
-		fleetSize, took.Round(10*time.Millisecond), spread(s.standstills()), moves, max(moves-least, 0))
+		fleetSize, took.Round(10*time.Millisecond), spread(s.standstills(since)), moves, max(moves-least, 0))
 	if keep {
 		assert.Zero(t, moves, "everybody gets his own again")
 	}
 	assert.Zero(t, v.Duplicates)
 }
 
-// changes counts how often a partition went from one client id to another.
-func changes(logs []testutil.ProcessLog) int {
+// changes counts how often a partition went from one client id to another after a moment.
+func changes(logs []testutil.ProcessLog, since int64) int {
 	type turn struct {
 		token  int64
 		client string
+		first  int64
 	}
 	turns := map[testutil.Place][]turn{}
 	seen := map[testutil.Place]map[int64]bool{}
@@ -200,7 +198,7 @@ func changes(logs []testutil.ProcessLog) int {
 			}
 			if !seen[h.Place][h.Token] {
 				seen[h.Place][h.Token] = true
-				turns[h.Place] = append(turns[h.Place], turn{h.Token, l.Client})
+				turns[h.Place] = append(turns[h.Place], turn{h.Token, l.Client, h.After})
 			}
 		}
 	}
@@ -208,7 +206,7 @@ func changes(logs []testutil.ProcessLog) int {
 	for _, all := range turns {
 		slices.SortFunc(all, func(a, b turn) int { return int(a.token - b.token) })
 		for i := 1; i < len(all); i++ {
-			if all[i].client != all[i-1].client {
+			if all[i].client != all[i-1].client && all[i].first > since {
 				n++
 			}
 		}

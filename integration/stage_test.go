@@ -346,6 +346,16 @@ func (v view) even(members, keys int) bool {
 	return slices.Max(counts)-slices.Min(counts) <= 1
 }
 
+// renewed tells whether everything that a client had is with another run of it.
+func (v view) renewed(was view, client string) bool {
+	for k, owner := range was.owner {
+		if owner == client && (v.owner[k] != client || v.run[k] == was.run[k]) {
+			return false
+		}
+	}
+	return true
+}
+
 // wait waits for a condition.
 func (s *stage) wait(what string, ok func() bool) {
 	s.t.Helper()

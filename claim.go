@@ -1,6 +1,7 @@
 package marshal
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -32,10 +33,13 @@ type claim struct {
 	deadline time.Duration           // of the drain, Mono; guarded by the group's lock
 	sought   bool                    // a Seek ends it, to begin it anew; guarded by the group's lock
 	cut      bool                    // the drain ended at its deadline; guarded by the group's lock
+	hasty    bool                    // Release was called: nothing in flight is waited for; guarded by the group's lock
 
-	mu    sync.Mutex
-	over  error        // why it ended
-	parts []*partition // by number; those that have begun
+	mu      sync.Mutex
+	over    error        // why it ended
+	parts   []*partition // by number; those that have begun
+	given   *Claim       // what the application has of it; nil: nothing
+	fetched bool         // messages are fetched: not of a claim by hand before somebody wants them
 }
 
 // newClaim makes the claim that an action starts. Called with the group's lock held.
@@ -47,7 +51,12 @@ func newClaim(m *Marshaler, a *member.Action) *claim {
 	if !a.Unread {
 		c.consumer = m.consumerOf(a.Key.Topic)
 	}
-	if c.consumer != nil {
+	switch {
+	case !a.Unread && m.pinned(a.Key):
+		c.consumer = m.hand
+		c.reading.Store(newReading(m))
+	case c.consumer != nil:
+		c.fetched = true
 		c.reading.Store(c.consumer.reading)
 	}
 	c.open.Store(c.consumer != nil)
@@ -67,6 +76,7 @@ func (c *claim) fields() logrus.Fields {
 func (c *claim) drain() {
 	c.open.Store(false)
 	c.draining.Store(true)
+	c.tellGiven(true)
 	c.deadline = c.m.c.clock.now().Mono
 	if c.consumer != nil && c.consumer.phase != over {
 		c.deadline += c.consumer.options.DrainTimeout
@@ -83,7 +93,13 @@ func (c *claim) resume() {
 	c.deadline = 0
 	if c.consumer != nil {
 		c.open.Store(true)
+		if c.consumer.phase == consuming {
+			c.tellGiven(false)
+		}
 		c.consumer.reopen(c)
+	}
+	if c.hasty {
+		c.m.tellChanged()
 	}
 }
 
@@ -97,17 +113,24 @@ func (c *claim) end(err error) {
 	for _, p := range parts {
 		p.end(err)
 	}
+	c.endGiven(err)
 	if c.consumer != nil {
 		c.consumer.ended(c)
 	}
 }
 
-// abandon gives a claim back as it is: its consumer is over. Called with the group's lock held.
-func (c *claim) abandon() {
+// leave ends what is read of a claim: its consumer is terminated.
+func (c *claim) leave() {
 	c.open.Store(false)
 	for _, p := range c.partitions() {
 		p.end(ErrTerminated)
 	}
+	c.endGiven(ErrTerminated)
+}
+
+// abandon gives a claim back as it is: its consumer is over. Called with the group's lock held.
+func (c *claim) abandon() {
+	c.leave()
 	c.deadline = 0
 	wakeUp(c.m.kick)
 }
@@ -124,10 +147,10 @@ func (c *claim) drained(now time.Duration) (done bool, deadline time.Duration) {
 			busy += p.inFlight()
 		}
 	}
-	if busy > 0 && now < c.deadline {
+	if busy > 0 && now < c.deadline && !c.hasty {
 		return false, c.deadline
 	}
-	if busy > 0 {
+	if busy > 0 && !c.hasty {
 		c.cut = true
 		c.m.c.report.warn(c.fields(), fmt.Sprintf("marshal: handing over with %d messages unfinished, the time to drain is over: they come again at the next owner", busy))
 	}
@@ -183,13 +206,44 @@ func (c *claim) has(id int32) bool {
 	return slices.ContainsFunc(c.parts, func(p *partition) bool { return p.id == id })
 }
 
-// restart ends the partitions of an earlier life of the topic; new ones begin at once.
-func (c *claim) restart(err error) {
+// restart ends the partitions of an earlier life of the topic, and what the application was given of them; new ones begin at once.
+// It tells whether the application was given anything.
+func (c *claim) restart(err error) bool {
+	r := c.lockReading()
 	c.mu.Lock()
-	parts := c.parts
-	c.parts = nil
+	parts, given := c.parts, c.given
+	c.parts, c.given = nil, nil
 	c.mu.Unlock()
+	if given != nil {
+		c.moveTo(c.consumer.reading)
+	}
+	r.mu.Unlock()
 	for _, p := range parts {
 		p.end(err)
 	}
+	if given != nil {
+		given.end(err)
+	}
+	return given != nil
+}
+
+// isFetched tells whether messages are fetched.
+func (c *claim) isFetched() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.fetched
+}
+
+// wasReleased tells whether it has ended as we wanted.
+func (c *claim) wasReleased() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return errors.Is(c.over, errReleased)
+}
+
+func keyName(k lease.Key) string {
+	if k.Partition == lease.WholeTopic {
+		return "topic " + k.Topic
+	}
+	return fmt.Sprintf("%s/%d", k.Topic, k.Partition)
 }

@@ -33,10 +33,11 @@ type Consumer struct {
 	// guarded by the group's lock
 	phase     phase
 	claims    map[*claim]struct{}
-	kept      []lease.Key   // after Terminate(false)
-	keepUntil time.Duration // Mono
-	drainBy   time.Duration // Mono; when who terminates it must have drained at the latest; 0: no limit
-	gone      chan struct{} // closed when the last claim has ended, once it is terminating
+	kept      []lease.Key        // after Terminate(false)
+	keepUntil time.Duration      // Mono
+	drainBy   time.Duration      // Mono; when who terminates it must have drained at the latest; 0: no limit
+	gone      chan struct{}      // closed when the last claim has ended, once it is terminating
+	pins      map[lease.Key]bool // of the one that lives by claims made by hand, see hands; else nil
 
 	looks, starts chan struct{} // wake the watcher and the starter
 
@@ -75,12 +76,7 @@ func (m *Marshaler) NewConsumer(topics []string, options ConsumerOptions) (*Cons
 	}
 	ctx, cancel := context.WithTimeout(m.ctx, callLimit)
 	defer cancel()
-	c := &Consumer{
-		reading: newReading(m), m: m, names: slices.Clone(topics), options: options.withDefaults(), closed: make(chan struct{}),
-		claims: map[*claim]struct{}{}, gone: make(chan struct{}), pauses: map[string]*pauses{},
-		broken: map[*partition]int64{}, looks: make(chan struct{}, 1), starts: make(chan struct{}, 1),
-		committing: make(chan struct{}, 1), topics: newTopicClaims(),
-	}
+	c := newConsumer(m, topics, options)
 	if c.options.StrictOrdering {
 		c.options.MaxInFlight = 1
 	}
@@ -104,6 +100,15 @@ func (m *Marshaler) NewConsumer(topics []string, options ConsumerOptions) (*Cons
 		return nil, err
 	}
 	return c, nil
+}
+
+func newConsumer(m *Marshaler, topics []string, options ConsumerOptions) *Consumer {
+	return &Consumer{
+		reading: newReading(m), m: m, names: slices.Clone(topics), options: options.withDefaults(), closed: make(chan struct{}),
+		claims: map[*claim]struct{}{}, gone: make(chan struct{}), pauses: map[string]*pauses{},
+		broken: map[*partition]int64{}, looks: make(chan struct{}, 1), starts: make(chan struct{}, 1),
+		committing: make(chan struct{}, 1), topics: newTopicClaims(),
+	}
 }
 
 func (m *Marshaler) checkTopics(topics []string) error {
@@ -156,13 +161,18 @@ func (c *Consumer) enlist() error {
 		}
 	}
 	c.fetcher.prepare(c.known)
+	c.run()
+	m.gatherAt = min(m.gatherAt, m.c.clock.now().Mono+m.commitInterval()) // it may be in more of a hurry than those before
+	m.want()
+	wakeUp(m.kick)
+	return nil
+}
+
+func (c *Consumer) run() {
 	c.wg.Go(func() { c.watch(c.ctx) })
 	c.wg.Go(func() { c.starter(c.ctx) })
 	c.wg.Go(func() { c.committer(c.ctx) })
 	c.wg.Go(func() { c.endWatcher(c.ctx) })
-	m.want()
-	wakeUp(m.kick)
-	return nil
 }
 
 // consumerOf finds who reads a topic. Called with the group's lock held.
@@ -196,6 +206,30 @@ func (c *Consumer) fetchSettings() kafka.FetchSettings {
 	}
 }
 
+// watched are the topics that it asks for again and again.
+func (c *Consumer) watched() []string {
+	if c.pins == nil {
+		return c.names
+	}
+	c.m.g.mu.Lock()
+	defer c.m.g.mu.Unlock()
+	topics := map[string]bool{}
+	for k := range c.pins {
+		topics[k.Topic] = true
+	}
+	return slices.Collect(maps.Keys(topics))
+}
+
+// wakeAllReaders makes all those look again who wait for its messages. Called with the group's lock held.
+func (c *Consumer) wakeAllReaders() {
+	c.wakeReaders()
+	for cl := range c.claims {
+		if g := cl.gave(); g != nil {
+			g.reading.wakeReaders()
+		}
+	}
+}
+
 // look has the topics asked for soon: something is not where it was.
 func (c *Consumer) look() { wakeUp(c.looks) }
 
@@ -211,7 +245,7 @@ func (c *Consumer) watch(ctx context.Context) {
 		case <-timer.C:
 		case <-c.looks:
 		}
-		topics, err := c.m.c.client.Topics(ctx, c.names...)
+		topics, err := c.m.c.client.Topics(ctx, c.watched()...)
 		if err != nil && ctx.Err() == nil {
 			c.m.c.report.lasting("watch "+c.m.groupID, c.m.fields(), "marshal: cannot ask for the topics: "+err.Error())
 		}
@@ -241,8 +275,8 @@ func (c *Consumer) learn(topics map[string]kafka.Topic) (all bool) {
 			c.unanswered(name, now.Err)
 			continue
 		}
-		was := c.known[name]
-		if len(was.Partitions) != len(now.Partitions) {
+		was, asked := c.known[name]
+		if asked && len(was.Partitions) != len(now.Partitions) {
 			changed = true
 			c.tellTopic(name, len(was.Partitions), len(now.Partitions))
 		}
@@ -267,7 +301,9 @@ func (c *Consumer) learn(topics map[string]kafka.Topic) (all bool) {
 		c.m.c.report.warn(c.m.fields(), "marshal: topic "+name+" was recreated; its partitions begin anew")
 		for _, cl := range c.running() {
 			if cl.key.Topic == name {
-				cl.restart(fmt.Errorf("%w: topic %s was recreated", ErrClaimLost, name))
+				if cl.restart(fmt.Errorf("%w: topic %s was recreated", ErrClaimLost, name)) {
+					c.unpin(cl.key)
+				}
 			}
 		}
 	}
@@ -305,6 +341,11 @@ func (c *Consumer) ended(cl *claim) {
 	}
 	delete(c.claims, cl)
 	c.tellTopics()
+	c.unlist(cl)
+	if c.pins[cl.key] && cl.isGiven() { // who has it is to know that it has ended
+		delete(c.pins, cl.key)
+		c.m.unpinned = true
+	}
 	if errors.Is(cl.over, errReleased) {
 		c.finish(cl)
 	}
@@ -377,6 +418,9 @@ func (c *Consumer) terminate(ctx context.Context, release bool) error {
 	c.phase = releasing
 	if !release {
 		c.phase = keeping
+		for cl := range c.claims {
+			cl.stopGiven()
+		}
 	}
 	if release {
 		if len(c.claims) == 0 {
@@ -437,10 +481,7 @@ func (c *Consumer) keep(ctx context.Context) error {
 	c.keepUntil = m.c.clock.now().Mono + c.options.RestartGrace
 	for cl := range c.claims {
 		c.kept = append(c.kept, cl.key)
-		cl.open.Store(false)
-		for _, p := range cl.partitions() {
-			p.end(ErrTerminated)
-		}
+		cl.leave()
 	}
 	slices.SortFunc(c.kept, compareKeys)
 	m.want()

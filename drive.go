@@ -3,6 +3,7 @@ package marshal
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -27,6 +28,10 @@ func (m *Marshaler) wanted(now time.Duration) member.Wanted {
 	})
 	for _, c := range m.consumers {
 		switch {
+		case c.pins != nil:
+			if c.phase == consuming {
+				w.Pinned = slices.SortedFunc(maps.Keys(c.pins), compareKeys)
+			}
 		case c.phase == consuming, c.phase == keeping && c.keepUntil == 0: // not yet kept: it flushes
 			w.Interests = append(w.Interests, c.interest())
 			w.FastReclaim = w.FastReclaim || c.options.FastReclaim
@@ -78,6 +83,9 @@ func (m *Marshaler) step(events []lease.Event, now member.Now) {
 	clear(m.resought)
 	m.tellHoldings()
 	if !ours {
+		if m.hand != nil { // who claims by hand waits for what becomes of others, too
+			m.tellChanged()
+		}
 		return
 	}
 	if m.flushed != 0 {
@@ -90,6 +98,11 @@ func (m *Marshaler) step(events []lease.Event, now member.Now) {
 		m.isJoined = true
 		close(m.joined)
 	}
+	m.tellChanged()
+}
+
+// tellChanged wakes those who wait for something of ours to be read back. Called with g.mu held.
+func (m *Marshaler) tellChanged() {
 	close(m.changed)
 	m.changed = make(chan struct{})
 }
@@ -123,6 +136,10 @@ func (m *Marshaler) handle(o member.Output) {
 			wakeUp(m.kick)
 		}
 	}
+	if m.unpinned {
+		m.unpinned = false
+		m.want()
+	}
 }
 
 // leftNow tells who waits for it that there is nothing left to leave. Called with g.mu held.
@@ -142,7 +159,7 @@ func (m *Marshaler) trust(until member.Now) {
 	m.trustWall.Store(int64(until.Wall))
 	if !was {
 		for _, c := range m.consumers {
-			c.wakeReaders()
+			c.wakeAllReaders()
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/kafka-marshal/marshal/internal/kafka"
+	"github.com/kafka-marshal/marshal/internal/lease"
 )
 
 // What a caller decides on. Test with errors.Is.
@@ -20,6 +21,10 @@ var (
 	ErrCommitPending = errors.New("marshal: committed behind an unfinished message")
 	// ErrAlreadyConsuming: this Marshaler has a Consumer of that topic already.
 	ErrAlreadyConsuming = errors.New("marshal: topic is consumed by this marshaler already")
+	// ErrNotClaimed: the key is not claimed by hand in this process, or not any more.
+	ErrNotClaimed = errors.New("marshal: not claimed by hand")
+	// ErrOwnedByConsumer: a Consumer of this Marshaler has the key; what it does with it is its own business.
+	ErrOwnedByConsumer = errors.New("marshal: owned by a consumer of this marshaler")
 	// ErrUpgradeNeeded: a member of the group writes a newer version of the protocol than this process can read. It ended its
 	// claims; upgrade it.
 	ErrUpgradeNeeded = errors.New("marshal: a newer version is in use in this group, upgrade this process")
@@ -33,6 +38,20 @@ var (
 	// ErrNotHandedOut: the message did not come from this library, so it cannot be committed.
 	ErrNotHandedOut = errors.New("marshal: message was not handed out by a consumer")
 )
+
+// ClaimedError says who holds what was to be claimed, or what conflicts with it.
+type ClaimedError struct {
+	Topic          string
+	Partition      int32 // -1: its whole topic is held
+	HolderClient   string
+	HolderInstance string
+	HolderEpoch    int64
+}
+
+func (e *ClaimedError) Error() string {
+	return fmt.Sprintf("marshal: %s is claimed by %s (%s) with epoch %d",
+		keyName(lease.Key{Topic: e.Topic, Partition: e.Partition}), e.HolderClient, e.HolderInstance, e.HolderEpoch)
+}
 
 // PartitionError is a problem of one partition: a batch that cannot be read, an offset out of range, a missing right. The
 // other partitions go on, and so does the reader that gets it: it is not terminal. It comes at most once a second for one

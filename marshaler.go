@@ -46,6 +46,8 @@ type Marshaler struct {
 	member        *member.Member // nil: before the first life, and between two
 	instance      lease.InstanceID
 	consumers     []*Consumer
+	hand          *Consumer // lives by claims made by hand, see hands; nil: there was none yet. Among consumers too
+	unpinned      bool      // a claim by hand has ended, and the member is to know
 	claims        map[lease.Key]*claim
 	handed        map[lease.Key]bool // keys that the newest records handed to us: nobody reset their offsets meanwhile
 	resought      map[lease.Key]bool // of our keys, those that the newest records sought, or whose epoch they changed by that
@@ -176,8 +178,7 @@ func (m *Marshaler) end(reason string) {
 	for key, c := range m.claims {
 		m.lose(key, c, reason)
 	}
-	close(m.changed)
-	m.changed = make(chan struct{})
+	m.tellChanged()
 }
 
 func (m *Marshaler) setTrouble(err error) { m.trouble.Store(&err) }

@@ -192,12 +192,16 @@ func (c *Consumer) durable(ctx context.Context, want map[*partition]int64) error
 // missing takes those out of want that are durable. An error: one of them will never be. Called with the group's lock held.
 func (m *Marshaler) missing(want map[*partition]int64) error {
 	for p, next := range want {
-		if m.claims[p.claim.key] != p.claim || !m.g.live {
+		lost := m.claims[p.claim.key] != p.claim
+		if !m.g.live || lost && !p.claim.wasReleased() {
 			return ErrClaimLost
 		}
 		w, ok := m.g.log.World().Progress(p.topic, p.id)
-		if ok && w.Next >= next && w.TopicID.Same(p.topicID) && w.Next != lease.NoProgress {
+		switch {
+		case ok && w.Next >= next && w.TopicID.Same(p.topicID) && w.Next != lease.NoProgress:
 			delete(want, p)
+		case lost:
+			return ErrClaimLost
 		}
 	}
 	return nil

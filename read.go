@@ -426,9 +426,11 @@ func (r *reading) allowed(m *Message) bool {
 // FetchMessage gives the next message. It blocks until there is one, ctx ends (its error), the consumer is terminated
 // (ErrTerminated), or a partition has a problem (*PartitionError; the next call goes on). The message is to be committed when it
 // is finished; nothing commits by itself. Several goroutines may call it.
-func (c *Consumer) FetchMessage(ctx context.Context) (*Message, error) {
+func (c *Consumer) FetchMessage(ctx context.Context) (*Message, error) { return c.fetch(ctx) }
+
+func (r *reading) fetch(ctx context.Context) (*Message, error) {
 	var m *Message
-	err := c.get(ctx, func() bool { m = c.next(); return m != nil })
+	err := r.get(ctx, func() bool { m = r.next(); return m != nil })
 	return m, err
 }
 

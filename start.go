@@ -328,7 +328,16 @@ func (c *Consumer) begin(s *start) {
 		p.cancel(ErrClaimLost)
 		return
 	}
-	c.fetcher.add(p)
+	if s.claim.isFetched() {
+		c.fetcher.add(p)
+	}
+	if c.pins == nil {
+		c.reading.list(s.claim)
+		return
+	}
+	c.m.g.mu.Lock()
+	defer c.m.g.mu.Unlock()
+	c.m.tellChanged() // who claims it by hand waits for this
 }
 
 // repair has a partition looked after whose offset its log does not have, or has otherwise from another offset on (-1: it has not).

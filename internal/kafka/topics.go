@@ -54,6 +54,26 @@ func (c *Client) Topics(ctx context.Context, names ...string) (map[string]Topic,
 	return got, nil
 }
 
+// TopicNames asks for the names of all topics, but for Kafka's own, and gives them in order.
+func (c *Client) TopicNames(ctx context.Context) ([]string, error) {
+	ctx, done := c.bound(ctx)
+	defer done()
+	req := kmsg.NewPtrMetadataRequest()
+	req.Topics = nil // all
+	resp, err := c.askAny(ctx, req, 4, 12)
+	if err != nil {
+		return nil, c.outcome(fmt.Errorf("metadata: %w", err))
+	}
+	var names []string
+	for _, t := range resp.(*kmsg.MetadataResponse).Topics {
+		if t.Topic != nil && !t.IsInternal {
+			names = append(names, *t.Topic)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
 // Leader gives what is known of a partition without asking, if anything is.
 func (c *Client) Leader(topic string, partition int32) (Partition, bool) {
 	c.mu.Lock()

@@ -104,6 +104,26 @@ func TestLeaderTellsWhatIsKnownWithoutAsking(t *testing.T) {
 	assert.False(t, ok)
 }
 
+func TestTopicNamesLeavesOutKafkasOwn(t *testing.T) {
+	k := newCluster(t, kfake.NumBrokers(1), kfake.SeedTopics(1, "u", "t"))
+	c := dial(t, nil, k.ListenAddrs()...)
+	names, err := c.TopicNames(within(t, 5*time.Second))
+	require.NoError(t, err)
+	assert.Equal(t, []string{"t", "u"}, names)
+	k.ControlKey(int16(kmsg.Metadata), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		resp := req.ResponseKind().(*kmsg.MetadataResponse)
+		for name, internal := range map[string]bool{"b": false, "__consumer_offsets": true, "a": false} {
+			topic := kmsg.NewMetadataResponseTopic()
+			topic.Topic, topic.IsInternal = kmsg.StringPtr(name), internal
+			resp.Topics = append(resp.Topics, topic)
+		}
+		return resp, nil, true
+	})
+	names, err = c.TopicNames(within(t, 5*time.Second))
+	require.NoError(t, err)
+	assert.Equal(t, []string{"a", "b"}, names)
+}
+
 func TestQuestionsGoToAnotherBrokerWhenOneDies(t *testing.T) {
 	w := &wire{}
 	k := newCluster(t, kfake.NumBrokers(3), kfake.SeedTopics(6, "t"), kfake.ListenFn(w.Listen))

@@ -68,7 +68,7 @@ func DialContext(ctx context.Context, name string, brokers []string, options ...
 	topic, err := c.ensureTopic(ctx)
 	if err != nil {
 		c.cancel()
-		return nil, errors.Join(fmt.Errorf("marshal: coordination topic %s: %w", set.topic, err), client.Close())
+		return nil, errors.Join(fmt.Errorf("marshal: %w", err), client.Close())
 	}
 	c.topicID = topic.ID
 	c.wg.Go(func() { c.report.run(c.ctx) })

@@ -39,6 +39,7 @@ var house = map[string]place{
 	"testutil":           {floor: floor4},
 	"testutil/fleet":     {floor4, []string{"testutil"}},
 	"integration":        {floor4, []string{"testutil"}},
+	"testutil/secure":    {floor4, []string{"testutil"}},
 	"testutil/realkafka": {floor4, []string{"testutil"}},
 	// Beside the house: what is proved there is floor 1, and nobody imports them.
 	"internal/sim":   {floor2, []string{"internal/sim"}},

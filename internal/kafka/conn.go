@@ -156,7 +156,11 @@ func (n *conn) authenticate() error {
 	}
 	n.checked = time.Now()
 	if _, err := n.broker.ApiVersions(&sarama.ApiVersionsRequest{}); err != nil {
-		return n.broke("authenticate", openError(n.addr, "", err))
+		hint := ""
+		if hungUp(err) {
+			hint = hintHungUp
+		}
+		return n.broke("authenticate", openError(n.addr, hint, err))
 	}
 	return nil
 }

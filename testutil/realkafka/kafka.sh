@@ -37,7 +37,8 @@
 #                 tls, mtls (wants a client certificate), sasl and sasltls (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512).
 #                 LAB/tls has ca.pem and the keys and certificates server.pem, client.pem (CN=worker), and ca-key.pem.
 #                 Users, by every mechanism: worker (worker-secret), who may do everything, as may who comes without a name;
-#                 and limited (limited-secret), who may do what an ACL grants. The sessions of SCRAM-SHA-256 last 3 s.
+#                 and limited (limited-secret), who may do what an ACL grants. Sessions of SCRAM-SHA-256 last 3 s,
+#                 of PLAIN 30 s.
 # MAVEN_REPO      Maven's local repository, where it is not the usual one
 set -euo pipefail
 set -m # a broker gets a process group of its own, so that Ctrl-C on the caller does not reach it
@@ -167,6 +168,7 @@ secure() {
 		echo "listener.name.$l.plain.sasl.jaas.config=$module.plain.PlainLoginModule required$users;"
 		for m in 256 512; do echo "listener.name.$l.scram-sha-$m.sasl.jaas.config=$module.scram.ScramLoginModule required;"; done
 		echo "listener.name.$l.scram-sha-256.connections.max.reauth.ms=3000"
+		echo "listener.name.$l.plain.connections.max.reauth.ms=30000"
 	done
 }
 

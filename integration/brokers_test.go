@@ -16,6 +16,7 @@ import (
 
 	"github.com/kafka-marshal/marshal"
 	"github.com/kafka-marshal/marshal/testutil"
+	"github.com/kafka-marshal/marshal/testutil/workers"
 )
 
 // shard is where the group's log is: a constant of the protocol.
@@ -39,15 +40,18 @@ func (s *stage) leader(topic string, partition int32) int32 {
 	return id
 }
 
-// outage has three processes read a topic with replicas while something happens to a broker, and looks at what it cost.
+// outage has three processes read a topic with replicas while something happens to a broker, and looks at what it cost. There are
+// always messages to read: that nobody can write any is not what is looked at.
 func outage(t *testing.T, choose func(s *stage, topic string) int32, act func(s *stage, broker string)) {
 	on(t, threeBrokers)
 	s := open(t)
 	const partitions = 6
 	topic := s.topic("t", partitions, nil)
-	s.load(topic, partitions, steady)
+	s.fill(topic, partitions, 8_000)
 	for i := range 3 {
-		s.start(s.worker(fmt.Sprint("w", i), []string{topic}))
+		s.start(s.worker(fmt.Sprint("w", i), []string{topic}, func(w *workers.Worker) {
+			w.Readers, w.Pace, w.Options.StrictOrdering = 4, steady, true
+		}))
 	}
 	s.balanced(3, partitions)
 	s.rest(3 * time.Second)

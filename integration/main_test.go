@@ -14,12 +14,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kafka-marshal/marshal/testutil"
-	"github.com/kafka-marshal/marshal/testutil/fleet"
+	"github.com/kafka-marshal/marshal/testutil/workers"
 )
 
 // TestMain: this program is its own worker processes too.
 func TestMain(m *testing.M) {
-	fleet.Serve()
+	workers.Serve()
 	testutil.VerifyNoLeaks(m)
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/kafka-marshal/marshal"
 	"github.com/kafka-marshal/marshal/internal/kafka"
 	"github.com/kafka-marshal/marshal/testutil"
-	"github.com/kafka-marshal/marshal/testutil/fleet"
+	"github.com/kafka-marshal/marshal/testutil/workers"
 )
 
 // handed gives what was handed out of a place by claims whose token is larger than one, as a list in the order of time.
@@ -53,7 +53,7 @@ func TestSeekOnARunningGroup(t *testing.T) {
 	s.fill(topic, partitions, n)
 	s.start(s.worker("a", []string{topic}))
 	s.start(s.worker("b", []string{topic}))
-	operator := s.join(s.worker("operator", []string{topic}, func(w *fleet.Worker) { w.Options.Weight = 1 }))
+	operator := s.join(s.worker("operator", []string{topic}, func(w *workers.Worker) { w.Options.Weight = 1 }))
 	s.balanced(3, partitions)
 	s.settle()
 	tokens := map[testutil.Place]int64{}
@@ -144,8 +144,8 @@ func TestFlush(t *testing.T) {
 	s := open(t)
 	const partitions, n = 4, 500
 	topic := s.topic("t", partitions, nil)
-	m := s.join(s.worker("a", []string{topic}, func(w *fleet.Worker) { w.Options.CommitInterval = time.Minute }))
-	s.start(s.worker("b", []string{topic}, func(w *fleet.Worker) { w.Options.MaximumClaims = 1 }))
+	m := s.join(s.worker("a", []string{topic}, func(w *workers.Worker) { w.Options.CommitInterval = time.Minute }))
+	s.start(s.worker("b", []string{topic}, func(w *workers.Worker) { w.Options.MaximumClaims = 1 }))
 	s.until("three here", func(v view) bool { return v.holds["a"] == 3 })
 	var took []time.Duration
 	for round := range 10 {
@@ -202,7 +202,7 @@ func TestLogStartCut(t *testing.T) {
 			for p := range int32(partitions) {
 				_, tokens[p] = s.handed(testutil.Place{Topic: topic, Partition: p}, 0)
 			}
-			s.start(s.worker("b", []string{topic}, func(w *fleet.Worker) { w.Options.OnOutOfRange = c.policy }))
+			s.start(s.worker("b", []string{topic}, func(w *workers.Worker) { w.Options.OnOutOfRange = c.policy }))
 			s.balanced(1, partitions)
 			if c.begins < 0 {
 				s.wait("both to fail", func() bool { return s.said("partition failed") >= 2 })
@@ -233,9 +233,9 @@ func TestTransactions(t *testing.T) {
 	s := open(t, ttl(3*time.Second))
 	const partitions, transactions = 2, 20
 	topic := s.topic("t", partitions, nil)
-	committed := func(w *fleet.Worker) { w.Options.IsolationLevel = sarama.ReadCommitted }
+	committed := func(w *workers.Worker) { w.Options.IsolationLevel = sarama.ReadCommitted }
 	s.start(s.worker("a", []string{topic}, committed))
-	s.start(s.worker("b", []string{topic}, committed, func(w *fleet.Worker) { w.Read = fleet.Batches }))
+	s.start(s.worker("b", []string{topic}, committed, func(w *workers.Worker) { w.Read = workers.Batches }))
 	s.balanced(2, partitions)
 	cfg := sarama.NewConfig()
 	cfg.Version = sarama.V2_8_0_0

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kafka-marshal/marshal/testutil"
-	"github.com/kafka-marshal/marshal/testutil/fleet"
+	"github.com/kafka-marshal/marshal/testutil/workers"
 )
 
 // kill -9 and a restart at once under the same client id, with FastReclaim.
@@ -22,7 +22,7 @@ func TestFastReclaim(t *testing.T) {
 	const partitions, rounds = 8, 5
 	topic := s.topic("t", partitions, nil)
 	s.load(topic, partitions, steady)
-	fast := func(w *fleet.Worker) { w.Options.FastReclaim = true }
+	fast := func(w *workers.Worker) { w.Options.FastReclaim = true }
 	s.start(s.worker("other", []string{topic}, fast))
 	p := s.start(s.worker("a0", []string{topic}, fast, as("a")))
 	s.balanced(2, partitions)
@@ -55,7 +55,7 @@ func TestPark(t *testing.T) {
 	const partitions = 6
 	topic := s.topic("t", partitions, nil)
 	s.load(topic, partitions, steady)
-	keep := func(w *fleet.Worker) { w.Keep, w.Options.RestartGrace = true, 10*time.Second }
+	keep := func(w *workers.Worker) { w.Keep, w.Options.RestartGrace = true, 10*time.Second }
 	s.start(s.worker("b", []string{topic}))
 	p := s.start(s.worker("a0", []string{topic}, keep, as("a")))
 	s.balanced(2, partitions)
@@ -85,7 +85,7 @@ func TestParkThatRunsOut(t *testing.T) {
 	topic := s.topic("t", partitions, nil)
 	s.load(topic, partitions, steady)
 	s.start(s.worker("b", []string{topic}))
-	p := s.start(s.worker("a", []string{topic}, func(w *fleet.Worker) { w.Keep, w.Options.RestartGrace = true, grace }))
+	p := s.start(s.worker("a", []string{topic}, func(w *workers.Worker) { w.Keep, w.Options.RestartGrace = true, grace }))
 	s.balanced(2, partitions)
 	s.rest(time.Second)
 	begun := time.Now()
@@ -148,10 +148,10 @@ func rolling(t *testing.T, keep bool) {
 	s := open(t)
 	topic := s.topic("t", partitions, nil)
 	s.load(topic, partitions, 2*steady)
-	as := func(i, run int) fleet.Worker {
-		return s.worker(fmt.Sprintf("w%d-%d", i, run), []string{topic}, as(fmt.Sprint("w", i)), func(w *fleet.Worker) { w.Keep = keep })
+	as := func(i, run int) workers.Worker {
+		return s.worker(fmt.Sprintf("w%d-%d", i, run), []string{topic}, as(fmt.Sprint("w", i)), func(w *workers.Worker) { w.Keep = keep })
 	}
-	var old []*fleet.Process
+	var old []*workers.Process
 	for i := range fleetSize {
 		old = append(old, s.start(as(i, 0)))
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kafka-marshal/marshal/testutil"
-	"github.com/kafka-marshal/marshal/testutil/fleet"
+	"github.com/kafka-marshal/marshal/testutil/workers"
 )
 
 const steady = 20 * time.Millisecond // between two messages of a partition
@@ -26,9 +26,9 @@ func TestClaimBalanceAndJoin(t *testing.T) {
 	topic := s.topic("t", 12, nil)
 	s.load(topic, 12, steady)
 	begun := time.Now()
-	var first *fleet.Process
-	for i, read := range []fleet.Reading{fleet.Fetch, fleet.Channel, fleet.Messages, fleet.Batches} {
-		p := s.start(s.worker(fmt.Sprint("w", i), []string{topic}, func(w *fleet.Worker) { w.Read = read }))
+	var first *workers.Process
+	for i, read := range []workers.Reading{workers.Fetch, workers.Channel, workers.Messages, workers.Batches} {
+		p := s.start(s.worker(fmt.Sprint("w", i), []string{topic}, func(w *workers.Worker) { w.Read = read }))
 		if i == 0 {
 			first = p
 		}
@@ -95,7 +95,7 @@ func TestHandover(t *testing.T) {
 				s := open(t, ttl(3*time.Second)) // a newcomer waits less for membership to be still; the rest is as with 10 s
 				topic := s.topic("t", 2, nil)
 				s.fill(topic, 2, 5_000)
-				busy := func(w *fleet.Worker) { w.Readers, w.Pace, w.Options.StrictOrdering = 4, 500*time.Microsecond, true }
+				busy := func(w *workers.Worker) { w.Readers, w.Pace, w.Options.StrictOrdering = 4, 500*time.Microsecond, true }
 				s.join(s.worker("a", []string{topic}, busy))
 				s.balanced(1, 2)
 				for i := range rounds {
@@ -160,8 +160,8 @@ func TestFreeze(t *testing.T) {
 	s := open(t, ttl(3*time.Second))
 	topic := s.topic("t", 6, nil)
 	s.load(topic, 6, steady)
-	for _, read := range []fleet.Reading{fleet.Fetch, fleet.Channel, fleet.Messages} {
-		s.start(s.worker(string(read), []string{topic}, func(w *fleet.Worker) { w.Read = read }))
+	for _, read := range []workers.Reading{workers.Fetch, workers.Channel, workers.Messages} {
+		s.start(s.worker(string(read), []string{topic}, func(w *workers.Worker) { w.Read = read }))
 	}
 	s.balanced(3, 6)
 	s.rest(time.Second)
@@ -194,7 +194,7 @@ func TestWholeTopic(t *testing.T) {
 		s.load(topic, 3, steady)
 		topics = append(topics, topic)
 	}
-	whole := func(w *fleet.Worker) { w.Options.ClaimEntireTopic = true }
+	whole := func(w *workers.Worker) { w.Options.ClaimEntireTopic = true }
 	s.start(s.worker("a", topics, whole))
 	s.balanced(1, 4)
 	b := s.start(s.worker("b", topics, whole))

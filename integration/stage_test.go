@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -24,7 +25,7 @@ import (
 	"github.com/kafka-marshal/marshal"
 	"github.com/kafka-marshal/marshal/internal/kafka"
 	"github.com/kafka-marshal/marshal/testutil"
-	"github.com/kafka-marshal/marshal/testutil/fleet"
+	"github.com/kafka-marshal/marshal/testutil/workers"
 )
 
 // patience is how long anything may take that is waited for, on a machine that is busy.
@@ -47,9 +48,9 @@ type stage struct {
 	files        []*os.File
 
 	mu        sync.Mutex
-	processes []*fleet.Process
-	members   []*fleet.Member
-	loads     []*fleet.Load
+	processes []*workers.Process
+	members   []*workers.Member
+	loads     []*workers.Load
 	produced  map[testutil.Place][]testutil.Span
 }
 
@@ -92,7 +93,7 @@ func open(t *testing.T, settings ...setting) *stage {
 func (s *stage) marshaler(client string) *marshal.Marshaler {
 	s.t.Helper()
 	log := logrus.New()
-	f, err := os.OpenFile(fleet.LogFile(s.dir, client), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	f, err := os.OpenFile(workers.LogFile(s.dir, client), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	require.NoError(s.t, err)
 	s.files = append(s.files, f)
 	log.Out = f
@@ -224,12 +225,12 @@ func (s *stage) wrote(p testutil.Place, from, to int64) {
 
 // load writes to all partitions of a topic until finish.
 func (s *stage) load(topic string, partitions int32, every time.Duration) {
-	s.loads = append(s.loads, fleet.StartLoad(context.Background(), s.client, topic, partitions, every))
+	s.loads = append(s.loads, workers.StartLoad(context.Background(), s.client, topic, partitions, every))
 }
 
 // worker is a worker of this stage.
-func (s *stage) worker(process string, topics []string, change ...func(*fleet.Worker)) fleet.Worker {
-	w := fleet.Worker{
+func (s *stage) worker(process string, topics []string, change ...func(*workers.Worker)) workers.Worker {
+	w := workers.Worker{
 		Brokers: s.addrs, Process: process, Client: process, Group: s.group, Topics: topics, Dir: s.dir, Coordination: s.coordination, TTL: s.ttl,
 	}
 	w.Options.DrainTimeout, w.Options.WatchInterval = 2*time.Second, time.Second
@@ -240,12 +241,12 @@ func (s *stage) worker(process string, topics []string, change ...func(*fleet.Wo
 }
 
 // as names the client id of a worker, where it is not that of the run.
-func as(client string) func(*fleet.Worker) { return func(w *fleet.Worker) { w.Client = client } }
+func as(client string) func(*workers.Worker) { return func(w *workers.Worker) { w.Client = client } }
 
 // start starts a worker process.
-func (s *stage) start(w fleet.Worker) *fleet.Process {
+func (s *stage) start(w workers.Worker) *workers.Process {
 	s.t.Helper()
-	p, err := fleet.Start(w)
+	p, err := workers.Start(w)
 	require.NoError(s.t, err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -254,9 +255,9 @@ func (s *stage) start(w fleet.Worker) *fleet.Process {
 }
 
 // join is a worker in this process.
-func (s *stage) join(w fleet.Worker) *fleet.Member {
+func (s *stage) join(w workers.Worker) *workers.Member {
 	s.t.Helper()
-	m, err := fleet.Open(w)
+	m, err := workers.Open(w)
 	require.NoError(s.t, err)
 	m.Go()
 	s.mu.Lock()
@@ -266,22 +267,22 @@ func (s *stage) join(w fleet.Worker) *fleet.Member {
 }
 
 // leave ends a member.
-func (s *stage) leave(m *fleet.Member) {
+func (s *stage) leave(m *workers.Member) {
 	s.t.Helper()
 	require.NoError(s.t, m.End())
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.members = slices.DeleteFunc(s.members, func(o *fleet.Member) bool { return o == m })
+	s.members = slices.DeleteFunc(s.members, func(o *workers.Member) bool { return o == m })
 }
 
 // kill is kill -9, with a note for the judge.
-func (s *stage) kill(p *fleet.Process) {
+func (s *stage) kill(p *workers.Process) {
 	s.notes.NoteOf(p.Process, testutil.Killed)
 	p.Kill()
 }
 
 // term ends a process by SIGTERM and waits for it.
-func (s *stage) term(p *fleet.Process) {
+func (s *stage) term(p *workers.Process) {
 	s.t.Helper()
 	require.NoError(s.t, p.Signal(syscall.SIGTERM))
 	require.NoError(s.t, p.Wait(s.within(patience)))
@@ -379,7 +380,7 @@ func (s *stage) poll(every time.Duration, what string, ok func() bool) {
 	}
 }
 
-func (s *stage) running() []*fleet.Process {
+func (s *stage) running() []*workers.Process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.processes)
@@ -408,11 +409,16 @@ func (s *stage) finish() {
 	for _, m := range s.members {
 		m.Hurry()
 	}
+	for _, p := range s.processes {
+		if p.Alive() {
+			require.NoError(s.t, p.Hurry())
+		}
+	}
 	s.settle()
 	for _, m := range slices.Clone(s.members) {
 		s.leave(m)
 	}
-	var alive []*fleet.Process
+	var alive []*workers.Process
 	for _, p := range s.processes {
 		if p.Alive() {
 			require.NoError(s.t, p.Signal(syscall.SIGTERM))
@@ -459,7 +465,31 @@ func (s *stage) judge() *testutil.Verdict {
 	v := testutil.Judge(testutil.Evidence{Logs: logs, Produced: s.produced, CommitWithin: 4 * time.Second})
 	s.t.Logf("judge: %s", v.Line())
 	require.NoError(s.t, v.Err())
+	s.verify()
 	return v
+}
+
+// verify replays what the group has written to the coordination topic by the rules.
+func (s *stage) verify() {
+	s.t.Helper()
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	options := []marshal.Option{marshal.WithLogger(log)}
+	if s.coordination != "" {
+		options = append(options, marshal.WithTopic(s.coordination))
+	}
+	c, err := marshal.DialContext(s.within(patience), "verify", s.addrs, options...)
+	require.NoError(s.t, err)
+	defer c.Terminate()
+	replayed := 0
+	for r, err := range c.Log(s.within(patience), s.group) {
+		require.NoError(s.t, err)
+		require.Empty(s.t, r.Findings, "offset %d: %v", r.Offset, r)
+		if r.Replayed {
+			replayed++
+		}
+	}
+	require.Positive(s.t, replayed)
 }
 
 // said counts the lines of all logs of the stage, in this process and in the workers', that contain a text.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/kafka-marshal/marshal"
 	"github.com/kafka-marshal/marshal/testutil"
-	"github.com/kafka-marshal/marshal/testutil/fleet"
+	"github.com/kafka-marshal/marshal/testutil/workers"
 )
 
 // A topic that is made while the group waits for it, and grows.
@@ -113,7 +113,7 @@ func TestThousandPartitionsCold(t *testing.T) {
 		if topic == "" || s.own != nil {
 			topic = s.topic("cold", partitions, nil)
 		}
-		w := func(i int) fleet.Worker { return s.worker("w"+string(rune('0'+i)), []string{topic}) }
+		w := func(i int) workers.Worker { return s.worker("w"+string(rune('0'+i)), []string{topic}) }
 		begun := time.Now()
 		for i := range fleetSize {
 			s.start(w(i))

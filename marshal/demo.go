@@ -15,6 +15,7 @@ import (
 	"github.com/kafka-marshal/marshal"
 	"github.com/kafka-marshal/marshal/internal/kafka"
 	"github.com/kafka-marshal/marshal/testutil"
+	"github.com/kafka-marshal/marshal/testutil/workers"
 )
 
 const (
@@ -57,10 +58,10 @@ type stage struct {
 	temp    bool
 	client  *kafka.Client
 	watcher *marshal.Marshaler
-	load    *load
+	load    *workers.Load
 	show    *show
 	notes   *testutil.HandoutLog
-	workers []*worker
+	workers []*workers.Process
 	judged  int
 }
 
@@ -106,20 +107,20 @@ func openStage(ctx context.Context, brokers, dir string, out io.Writer) (_ *stag
 		where = s.addrs
 	}
 	fmt.Fprintf(s.out, "demo: group %s on %s, %d partitions, a message to each every %v, ttl %v\n\n", s.group, where, demoPartitions, demoEvery, demoTTL)
-	s.load = startLoad(ctx, s.client, s.topic, demoPartitions, demoEvery)
+	s.load = workers.StartLoad(ctx, s.client, s.topic, demoPartitions, demoEvery)
 	s.show = startShow(s)
 	return s, nil
 }
 
 func (s *stage) close() {
 	for _, w := range s.workers {
-		w.kill()
+		w.Kill()
 	}
 	if s.show != nil {
 		s.show.stop()
 	}
 	if s.load != nil {
-		_, _ = s.load.stop() // where it matters it was stopped before
+		_, _ = s.load.Stop() // where it matters it was stopped before
 	}
 	if s.watcher != nil {
 		s.watcher.Terminate()
@@ -183,11 +184,10 @@ func (s *stage) join(ctx context.Context) error {
 func (s *stage) end(ctx context.Context) error {
 	s.say("w1 gets SIGTERM: it drains and hands over")
 	w := s.worker("w1")
-	w.ending = true
-	if err := w.signal(syscall.SIGTERM); err != nil {
+	if err := w.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}
-	if err := w.wait(ctx); err != nil {
+	if err := w.Wait(ctx); err != nil {
 		return err
 	}
 	if err := s.balanced(ctx, 4); err != nil {
@@ -199,7 +199,7 @@ func (s *stage) end(ctx context.Context) error {
 func (s *stage) crash(ctx context.Context) error {
 	s.say("w2 gets kill -9: the others wait for the end of its lease")
 	s.notes.NoteOf("w2", testutil.Killed)
-	s.worker("w2").kill()
+	s.worker("w2").Kill()
 	if err := s.balanced(ctx, 3); err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ func (s *stage) freeze(ctx context.Context) error {
 	s.say("w3 is frozen (SIGSTOP) for longer than its lease")
 	w := s.worker("w3")
 	s.notes.NoteOf("w3", testutil.Frozen)
-	if err := w.signal(syscall.SIGSTOP); err != nil {
+	if err := w.Signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
 	if err := s.balanced(ctx, 2); err != nil {
@@ -221,7 +221,7 @@ func (s *stage) freeze(ctx context.Context) error {
 	}
 	s.say("w3 wakes up, finds its lease gone, and joins again")
 	s.notes.NoteOf("w3", testutil.Woken)
-	if err := w.signal(syscall.SIGCONT); err != nil {
+	if err := w.Signal(syscall.SIGCONT); err != nil {
 		return err
 	}
 	if err := s.balanced(ctx, 3); err != nil {
@@ -234,7 +234,7 @@ func (s *stage) restart(ctx context.Context) error {
 	s.say("w4 gets kill -9 and restarts at once under its client id (FastReclaim)")
 	s.notes.NoteOf("w4", testutil.Killed)
 	before := look(s.watcher.State()).runs["w4"]
-	s.worker("w4").kill()
+	s.worker("w4").Kill()
 	begin := time.Now()
 	if err := s.launch("w4b", "w4"); err != nil {
 		return err
@@ -250,7 +250,7 @@ func (s *stage) restart(ctx context.Context) error {
 
 func (s *stage) finish(ctx context.Context) error {
 	s.say("the load ends; the workers finish what is left and end")
-	produced, err := s.load.stop()
+	produced, err := s.load.Stop()
 	if err != nil {
 		return err
 	}
@@ -259,18 +259,15 @@ func (s *stage) finish(ctx context.Context) error {
 		return err
 	}
 	for _, w := range s.workers {
-		if w.alive() {
-			w.ending = true
-			if err := w.signal(syscall.SIGTERM); err != nil {
+		if w.Alive() {
+			if err := w.Signal(syscall.SIGTERM); err != nil {
 				return err
 			}
 		}
 	}
 	var errs []error
 	for _, w := range s.workers {
-		if w.ending {
-			errs = append(errs, w.wait(ctx))
-		}
+		errs = append(errs, w.Wait(ctx))
 	}
 	return errors.Join(errs...)
 }

@@ -16,6 +16,8 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"syscall"
+
+	"github.com/kafka-marshal/marshal/testutil/workers"
 )
 
 const usage = `usage: marshal <command> [flags]
@@ -31,17 +33,17 @@ Exit codes: 0 done, 1 it failed, or something is wrong, 2 the call makes no sens
 `
 
 func main() {
+	workers.Serve() // the workers of the demo are this program too
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
 var commands = map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) error{
-	"log":         showLog,
-	"verify":      verify,
-	"demo":        demo,
-	"demo-worker": work, // what demo runs, several times
-	"version":     version,
+	"log":     showLog,
+	"verify":  verify,
+	"demo":    demo,
+	"version": version,
 }
 
 // run gives the exit code; see usage.

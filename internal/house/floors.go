@@ -37,7 +37,7 @@ var house = map[string]place{
 	"":                   {floor: floor3},
 	"marshal":            {floor4, []string{"testutil"}},
 	"testutil":           {floor: floor4},
-	"testutil/fleet":     {floor4, []string{"testutil"}},
+	"testutil/workers":     {floor4, []string{"testutil"}},
 	"integration":        {floor4, []string{"testutil"}},
 	"testutil/secure":    {floor4, []string{"testutil"}},
 	"testutil/realkafka": {floor4, []string{"testutil"}},

@@ -1,4 +1,4 @@
-package fleet
+package workers
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ import (
 )
 
 // variable is where a program that is started as a worker finds what it is.
-const variable = "MARSHAL_FLEET_WORKER"
+const variable = "MARSHAL_WORKER"
 
 // Serve is the first thing that a program does which starts itself as a worker: there it works until SIGTERM and exits;
 // else it returns at once.
@@ -42,7 +42,18 @@ func serve(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
-	return m.Run(ctx)
+	hurry := make(chan os.Signal, 1)
+	signal.Notify(hurry, syscall.SIGUSR1)
+	m.wg.Go(func() {
+		for range hurry {
+			m.Hurry()
+		}
+	})
+	err = m.Run(ctx)
+	signal.Stop(hurry)
+	close(hurry)
+	m.wg.Wait()
+	return err
 }
 
 // Process is one run of a worker in a process of its own.
@@ -117,6 +128,9 @@ func (p *Process) Signal(sig syscall.Signal) error {
 	}
 	return nil
 }
+
+// Hurry has its work take no time from here on.
+func (p *Process) Hurry() error { return p.Signal(syscall.SIGUSR1) }
 
 // Kill is kill -9; it waits until the process is gone.
 func (p *Process) Kill() {

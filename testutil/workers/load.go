@@ -1,32 +1,33 @@
-package main
+package workers
 
 import (
 	"context"
 	"fmt"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/kafka-marshal/marshal/internal/kafka"
 	"github.com/kafka-marshal/marshal/testutil"
 )
 
-// load writes messages to every partition of a topic at a steady rate, and knows what it wrote.
-type load struct {
+// outage is how long a load tries to append a message: an election may take a while.
+const outage = time.Minute
+
+// Load writes messages to every partition of a topic at a steady rate, and knows what it wrote.
+type Load struct {
 	topic    string
 	cancel   context.CancelFunc
 	wg       sync.WaitGroup
-	written  atomic.Int64
 	mu       sync.Mutex
 	produced map[testutil.Place][]testutil.Span
 	err      error
 }
 
-// startLoad begins to write one message to each partition every interval.
-func startLoad(ctx context.Context, client *kafka.Client, topic string, partitions int32, every time.Duration) *load {
+// StartLoad begins to write one message to each partition every interval. Nobody else may write to them.
+func StartLoad(ctx context.Context, client *kafka.Client, topic string, partitions int32, every time.Duration) *Load {
 	ctx, cancel := context.WithCancel(ctx)
-	l := &load{topic: topic, cancel: cancel, produced: map[testutil.Place][]testutil.Span{}}
+	l := &Load{topic: topic, cancel: cancel, produced: map[testutil.Place][]testutil.Span{}}
 	for p := range partitions {
 		l.wg.Go(func() { l.write(ctx, client, p, every) })
 	}
@@ -35,7 +36,7 @@ func startLoad(ctx context.Context, client *kafka.Client, topic string, partitio
 
 // write appends until ctx ends. A message whose append failed may have been written or not: where the next one lands tells,
 // because nobody else writes.
-func (l *load) write(ctx context.Context, client *kafka.Client, partition int32, every time.Duration) {
+func (l *Load) write(ctx context.Context, client *kafka.Client, partition int32, every time.Duration) {
 	p := client.NewProducer(l.topic, partition)
 	defer p.Close()
 	ticker := time.NewTicker(every)
@@ -56,13 +57,12 @@ func (l *load) write(ctx context.Context, client *kafka.Client, partition int32,
 			return
 		}
 		span.To = at + 1
-		l.written.Add(1)
 	}
 }
 
-// append tries for some seconds, also when ctx ends meanwhile: else a message might be in the log and not in the books.
-func (l *load) append(ctx context.Context, p *kafka.Producer, value []byte) (at int64, err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
+// append tries for a while, also when ctx ends meanwhile: else a message might be in the log and not in the books.
+func (l *Load) append(ctx context.Context, p *kafka.Producer, value []byte) (at int64, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outage)
 	defer cancel()
 	for {
 		if at, err = p.Append(ctx, []kafka.Message{{Value: value}}); err == nil || ctx.Err() != nil {
@@ -77,7 +77,7 @@ func (l *load) append(ctx context.Context, p *kafka.Producer, value []byte) (at 
 	}
 }
 
-func (l *load) fail(err error) {
+func (l *Load) fail(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err == nil {
@@ -85,8 +85,8 @@ func (l *load) fail(err error) {
 	}
 }
 
-// stop ends the load and gives what it wrote.
-func (l *load) stop() (map[testutil.Place][]testutil.Span, error) {
+// Stop ends the load and gives what it wrote.
+func (l *Load) Stop() (map[testutil.Place][]testutil.Span, error) {
 	l.cancel()
 	l.wg.Wait()
 	l.mu.Lock()

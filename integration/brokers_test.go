@@ -47,16 +47,21 @@ func outage(t *testing.T, choose func(s *stage, topic string) int32, act func(s 
 	s := open(t)
 	const partitions = 6
 	topic := s.topic("t", partitions, nil)
-	s.fill(topic, partitions, 8_000)
+	s.fillBy(topic, partitions, 8_000, 20)
 	for i := range 3 {
 		s.start(s.worker(fmt.Sprint("w", i), []string{topic}, func(w *workers.Worker) {
-			w.Readers, w.Pace, w.Options.StrictOrdering = 4, steady, true
+			w.Readers, w.Pace, w.Options.StrictOrdering, w.Options.MaxBufferedBytes = 4, steady, true, 64<<10
 		}))
 	}
 	s.balanced(3, partitions)
 	s.rest(3 * time.Second)
 	before, begun := s.look(), testutil.Now()
-	act(s, fmt.Sprint(choose(s, topic)))
+	broker := choose(s, topic)
+	led := map[int32]bool{}
+	for p := range int32(partitions) {
+		led[p] = s.leader(topic, p) == broker
+	}
+	act(s, fmt.Sprint(broker))
 	s.wait("messages again", func() bool { return s.flowing(topic, partitions) })
 	s.rest(3 * time.Second)
 	s.balanced(3, partitions)
@@ -64,7 +69,8 @@ func outage(t *testing.T, choose func(s *stage, topic string) int32, act func(s 
 	s.finish()
 	s.judge()
 	evicted := s.said("declared dead") + s.said("joining again as a new instance")
-	figure(t, "hand-out paused %s (longest of each partition); evictions of anyone alive: %d", spread(s.pauses(topic, begun)), evicted)
+	figure(t, "hand-out paused, longest of each partition: of those that the broker led %s, of the others %s; evictions of anyone alive: %d",
+		spread(s.pauses(topic, begun, func(p int32) bool { return led[p] })), spread(s.pauses(topic, begun, func(p int32) bool { return !led[p] })), evicted)
 	assert.Zero(t, evicted)
 }
 
@@ -85,14 +91,14 @@ func (s *stage) flowing(topic string, partitions int) bool {
 }
 
 // pauses gives for each partition the longest time between two messages, of those that ended after a moment.
-func (s *stage) pauses(topic string, since int64) []time.Duration {
+func (s *stage) pauses(topic string, since int64, of func(partition int32) bool) []time.Duration {
 	s.t.Helper()
 	logs, err := testutil.ReadHandoutLogs(s.dir)
 	require.NoError(s.t, err)
 	at := map[int32][]int64{}
 	for _, l := range logs {
 		for _, h := range l.Handouts {
-			if h.Topic == topic {
+			if h.Topic == topic && of(h.Partition) {
 				at[h.Partition] = append(at[h.Partition], h.After)
 			}
 		}

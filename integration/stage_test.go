@@ -20,6 +20,7 @@ import (
 
 	"github.com/IBM/sarama"
 	"github.com/sirupsen/logrus"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/kafka-marshal/marshal"
@@ -198,28 +199,42 @@ func (s *stage) partitions(name string) int {
 // fill appends n messages to each of the first partitions of a topic.
 func (s *stage) fill(topic string, partitions int32, n int) {
 	s.t.Helper()
+	s.fillBy(topic, partitions, n, 1000)
+}
+
+// fillBy does so in batches.
+func (s *stage) fillBy(topic string, partitions int32, n, batch int) {
+	s.t.Helper()
+	var filling sync.WaitGroup
 	for p := range partitions {
-		producer := s.client.NewProducer(topic, p)
-		for left := n; left > 0; {
-			ms := make([]kafka.Message, min(left, 1000))
-			for i := range ms {
-				ms[i].Value = []byte("message")
+		filling.Go(func() {
+			producer := s.client.NewProducer(topic, p)
+			defer producer.Close()
+			for left := n; left > 0; {
+				ms := make([]kafka.Message, min(left, batch))
+				for i := range ms {
+					ms[i].Value = []byte("message")
+				}
+				first, err := producer.Append(s.within(patience), ms)
+				for tries := 0; err != nil && tries < 100; tries++ { // its leader may not be ready
+					s.rest(50 * time.Millisecond)
+					first, err = producer.Append(s.within(patience), ms)
+				}
+				if !assert.NoError(s.t, err, "an append to %s/%d", topic, p) {
+					return
+				}
+				s.wrote(testutil.Place{Topic: topic, Partition: p}, first, first+int64(len(ms)))
+				left -= len(ms)
 			}
-			var first int64
-			s.wait("an append to "+topic, func() (ok bool) {
-				var err error
-				first, err = producer.Append(s.within(patience), ms)
-				return err == nil
-			})
-			s.wrote(testutil.Place{Topic: topic, Partition: p}, first, first+int64(len(ms)))
-			left -= len(ms)
-		}
-		require.NoError(s.t, producer.Close())
+		})
 	}
+	filling.Wait()
 }
 
 // wrote puts offsets into the books.
 func (s *stage) wrote(p testutil.Place, from, to int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.produced[p] = append(s.produced[p], testutil.Span{From: from, To: to})
 }
 

@@ -200,9 +200,12 @@ func (c *Consumer) interest() lease.Interest {
 
 func (c *Consumer) readsCommitted() bool { return c.options.IsolationLevel == sarama.ReadCommitted }
 
+// maxAnswer is how many bytes an answer is asked to have at most: no more than may be buffered.
+func (c *Consumer) maxAnswer() int { return min(c.options.MaxBytes, c.options.MaxBufferedBytes) }
+
 func (c *Consumer) fetchSettings() kafka.FetchSettings {
 	return kafka.FetchSettings{
-		MaxWait: c.options.MaxWait, MinBytes: int32(c.options.MinBytes), MaxBytes: int32(c.options.MaxBytes), ReadCommitted: c.readsCommitted(),
+		MaxWait: c.options.MaxWait, MinBytes: int32(c.options.MinBytes), MaxBytes: int32(c.maxAnswer()), ReadCommitted: c.readsCommitted(),
 	}
 }
 

@@ -37,8 +37,11 @@ func (b *fetchBroker) deliver(decoder *batch.Reader, a *asked, part *kafka.Fetch
 		Topic: p.topic, Partition: p.id, From: a.offset, ReadCommitted: c.readsCommitted(), Aborted: part.Aborted,
 		MaxBatchBytes: c.options.MaxBatchBytes,
 	})
+	if len(part.Records) > 0 && !b.f.admit(p) {
+		return
+	}
 	in := intake{p: p, fetches: a.fetches, next: a.offset, end: end, limit: 2 * b.shareOf()}
-	for in.bytes < in.limit { // the first batch always, so that a large one passes alone
+	for in.bytes < in.limit && (in.bytes == 0 || !b.f.full()) { // the first batch always, so that a large one passes alone
 		n, ok := decoder.NextBatch()
 		if !ok {
 			break
@@ -54,7 +57,7 @@ func (b *fetchBroker) deliver(decoder *batch.Reader, a *asked, part *kafka.Fetch
 	if !broken || in.next > a.offset {
 		b.fine(p, in.bytes, len(part.Records))
 	}
-	if !broken && decoder.Next() == a.offset && a.offset < end && bytes+a.most <= c.options.MaxBytes {
+	if !broken && decoder.Next() == a.offset && a.offset < end && bytes+a.most <= c.maxAnswer() {
 		b.askMore(p, a.most)
 	}
 	if broken {
@@ -105,7 +108,7 @@ func (in *intake) put(messages []Message, bytes int, next int64, epoch int32) bo
 	p.logEnd, p.endAt, p.outside = in.end, time.Now(), false
 	if len(messages) > 0 {
 		p.queue = append(p.queue, slab{messages: messages, bytes: bytes})
-		p.queued += bytes
+		p.buffer(bytes)
 		in.bytes += bytes
 	}
 	p.next = max(p.next, next)

@@ -192,6 +192,8 @@ func (b *fetchBroker) pick(which int, coming map[*partition]ahead) (*request, ti
 	now := f.c.m.c.clock.now().Mono
 	again := time.Hour
 	share := f.share()
+	full := f.full()
+	mayPass, wait := f.mayPass(now)
 	for i := range b.parts {
 		p := b.parts[(b.turn[which]+i)%len(b.parts)]
 		if p.fetch.retry > now {
@@ -205,7 +207,8 @@ func (b *fetchBroker) pick(which int, coming map[*partition]ahead) (*request, ti
 		p.mu.Lock()
 		a := asked{p: p, offset: p.next, fetches: p.fetches}
 		epoch := p.lastEpoch
-		room := p.over == nil && p.queued+int(float64(next.raw)*max(p.fetch.growth, 1)) < share
+		expected := p.queued + int(float64(next.raw)*max(p.fetch.growth, 1))
+		room := p.over == nil && expected < share && !(p.stalled && p.queued == 0)
 		p.mu.Unlock()
 		if isComing && next.next >= 0 {
 			a.offset = next.next
@@ -216,8 +219,13 @@ func (b *fetchBroker) pick(which int, coming map[*partition]ahead) (*request, ti
 		if !room {
 			continue
 		}
+		if full && (!mayPass || expected > 0) {
+			f.starved = true
+			again = min(again, max(wait, time.Millisecond))
+			continue
+		}
 		p.fetch.asked = true
-		a.most = min(p.fetch.most(share), f.c.options.MaxBytes)
+		a.most = min(p.fetch.most(share), f.c.maxAnswer())
 		r.asked = append(r.asked, a)
 		r.parts = append(r.parts, kafka.FetchPart{
 			Topic: p.topic, TopicID: p.topicID, Partition: p.id, Offset: a.offset, LeaderEpoch: p.fetch.epoch, LastEpoch: epoch,

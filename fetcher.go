@@ -3,6 +3,7 @@ package marshal
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -22,7 +23,8 @@ const (
 // what is buffered bounded, and hands slabs to the partitions.
 //
 // What is buffered is shared out evenly: a partition asks for more while it has less than its part of half of
-// MaxBufferedBytes, so a slow one can never take the room of another.
+// MaxBufferedBytes, so a slow one can never take the room of another. What happens where batches are too large for that is in
+// room.go.
 type fetcher struct {
 	c   *Consumer
 	ctx context.Context
@@ -30,6 +32,11 @@ type fetcher struct {
 	mu      sync.Mutex
 	parts   map[*partition]struct{}
 	brokers map[int32]*fetchBroker
+
+	buffered atomic.Int64  // bytes, of all partitions; see room.go
+	passed   *partition    // let past while the buffer was full; nil: none
+	passedAt time.Duration // when, Mono
+	starved  bool          // somebody found no room
 }
 
 // fetchState is what the fetcher knows of a partition, guarded by its lock.
@@ -90,6 +97,7 @@ func (f *fetcher) remove(p *partition) {
 	defer f.mu.Unlock()
 	delete(f.parts, p)
 	f.detach(p)
+	f.roomier()
 }
 
 // freed says that a partition has handed out a slab: it may have room again.
@@ -99,6 +107,7 @@ func (f *fetcher) freed(p *partition) {
 	if b := p.fetch.broker; b != nil && !p.fetch.asked {
 		b.kick()
 	}
+	f.roomier()
 }
 
 // reassign looks the leaders up again, after the topics were asked for anew.

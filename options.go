@@ -136,8 +136,8 @@ type ConsumerOptions struct {
 	// MaxInFlight is how many messages of a partition are handed out at or above its position, finished ones behind an unfinished
 	// one too, 1 to 1,000,000. At the limit that partition pauses. Defaults to 10,000.
 	MaxInFlight int
-	// MaxBufferedBytes bounds what is fetched and not handed out, in bytes, decoded; a single larger batch passes alone.
-	// Defaults to 64 MiB.
+	// MaxBufferedBytes bounds what is fetched and not handed out, in bytes, decoded, of all partitions together. One batch of
+	// each answer under way may lie above it, and so a larger one passes alone. Defaults to 64 MiB.
 	MaxBufferedBytes int
 	// MaxBatchBytes is the largest record batch, decompressed, that is accepted, in bytes. Defaults to 64 MiB.
 	MaxBatchBytes int

@@ -101,6 +101,7 @@ func (p *partition) finished() {
 	}
 	if ready {
 		p.ready()
+		p.claim.consumer.fetcher.freed(p) // what was buffered of it may have been discarded
 	}
 	if p.claim.draining.Load() {
 		wakeUp(p.claim.m.kick)
@@ -121,7 +122,8 @@ func (p *partition) end(err error) {
 	if p.over == nil {
 		p.over = err
 	}
-	p.queue, p.queued = nil, 0
+	p.queue = nil
+	p.buffer(-p.queued)
 	p.mu.Unlock()
 	p.drop()
 	p.claim.consumer.fetcher.remove(p)

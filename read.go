@@ -248,7 +248,7 @@ func (p *partition) cutLocked(most int) (ms []Message, freed bool) {
 		p.win.Add(ms[i].Offset)
 	}
 	if s.messages = s.messages[n:]; len(s.messages) == 0 {
-		p.queued -= s.bytes
+		p.buffer(-s.bytes)
 		p.queue[0] = slab{}
 		p.queue = p.queue[1:]
 		freed = true

@@ -72,6 +72,11 @@ func DialContext(ctx context.Context, name string, brokers []string, options ...
 	}
 	c.topicID = topic.ID
 	c.wg.Go(func() { c.report.run(c.ctx) })
+	if set.observes {
+		if err := c.observe(ctx); err != nil {
+			return nil, errors.Join(fmt.Errorf("marshal: %w", err), c.Close(ctx))
+		}
+	}
 	return c, nil
 }
 
@@ -139,6 +144,9 @@ func (c *KafkaCluster) NewMarshaler(clientID, groupID string) (*Marshaler, error
 func (c *KafkaCluster) NewMarshalerContext(ctx context.Context, clientID, groupID string) (*Marshaler, error) {
 	if err := errors.Join(checkName("client id", clientID), checkName("group id", groupID)); err != nil {
 		return nil, err
+	}
+	if c.set.observes {
+		return nil, errors.New("marshal: a cluster that was dialed WithAllGroups only observes; dial another for members")
 	}
 	m := newMarshaler(c, clientID, groupID)
 	c.mu.Lock()

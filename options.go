@@ -39,6 +39,7 @@ type settings struct {
 	ttl, beat  time.Duration
 	topic      string
 	makesTopic bool
+	observes   bool
 }
 
 // WithSaramaConfig takes the connection's settings from a sarama configuration: ClientID, RackID, Net.TLS, Net.SASL,
@@ -61,6 +62,12 @@ func WithTopic(name string) Option { return func(s *settings) { s.topic = name }
 
 // WithoutTopicCreation makes Dial fail where the coordination topic is missing or too small, instead of making or growing it.
 func WithoutTopicCreation() Option { return func(s *settings) { s.makesTopic = false } }
+
+// WithAllGroups makes an observer: it follows all groups in the coordination topic (KafkaCluster.State) and writes nothing
+// at all, so it makes no topic either, and NewMarshaler gives an error: dial another cluster for members. Dial returns when everything
+// that was there is replayed. A group whose history was cut, and of which no snapshot is left, is reported as
+// unreadable until one of its members writes a snapshot, after ten minutes at the latest.
+func WithAllGroups() Option { return func(s *settings) { s.observes, s.makesTopic = true, false } }
 
 func newSettings(options []Option) (settings, error) {
 	s := settings{log: logrus.StandardLogger(), topic: MarshalTopic, makesTopic: true}

@@ -27,6 +27,7 @@ type rationalizer struct {
 	shard   int32
 	reopen  atomic.Bool           // a member is deaf: open the reading side anew
 	trouble atomic.Pointer[error] // the last error of reading, nil after a poll that went through
+	watch   *watch                // of an observer; else nil
 
 	mu      sync.Mutex
 	groups  map[string]*group
@@ -52,7 +53,8 @@ type group struct {
 	waiting    []entry
 	reading    recordReader
 	events     []lease.Event
-	wrong      int64 // snapshots that differ from our world: a bug or a foreign writer
+	unreadable string // why an observer cannot build it
+	wrong      int64  // snapshots that differ from our world: a bug or a foreign writer
 
 	stillUntil   time.Duration // Mono; after another log was found: until all leases of before are over
 	recheckAfter time.Duration // Mono; who writes to the topic can ask for a second reading, so not too often
@@ -129,6 +131,9 @@ func (r *rationalizer) follow(ctx context.Context, t *tail) error {
 		}
 		t.seek(end)
 		r.setPosition(end)
+		if r.watch != nil {
+			r.watch.search()
+		}
 	}
 	wait := time.Duration(0) // the first poll only opens the way
 	for {
@@ -246,6 +251,9 @@ func (p *pass) take(e *entry) {
 	g := r.groups[string(e.key)]
 	r.mu.Unlock()
 	if g == nil {
+		if r.watch != nil {
+			r.watch.meet(string(e.key))
+		}
 		return
 	}
 	if !slices.Contains(p.touched, g) {
@@ -258,6 +266,8 @@ func (p *pass) take(e *entry) {
 		g.apply(e)
 	case g.collecting:
 		g.waiting = append(g.waiting, e.copy())
+	case r.watch != nil:
+		r.watch.retry(g, e)
 	}
 }
 
@@ -304,6 +314,9 @@ func (g *group) apply(e *entry) {
 func (g *group) step(now member.Now) {
 	if !g.live || len(g.events) == 0 {
 		return
+	}
+	if g.r.watch != nil {
+		g.outdate()
 	}
 	for _, m := range g.members {
 		m.step(g.events, now)

@@ -36,7 +36,7 @@ func (g *group) ensure(ctx context.Context) error {
 		err := g.build(ctx)
 		switch {
 		case err == nil:
-		case ctx.Err() != nil, errors.Is(err, ErrUpgradeNeeded):
+		case ctx.Err() != nil, errors.Is(err, ErrUpgradeNeeded), errors.Is(err, errNoBase):
 			return errors.Join(ctx.Err(), err, before)
 		default: // the log was cut under our hands, or a broker is away: from the beginning
 			g.r.c.report.lasting("replay "+g.name, logrus.Fields{"group": g.name}, "marshal: cannot read the group's history: "+err.Error())
@@ -61,6 +61,9 @@ func (g *group) build(ctx context.Context) error {
 	}
 	base, ok := found.scan.Base()
 	if !ok {
+		if g.r.watch != nil {
+			return errNoBase
+		}
 		if base, err = g.await(ctx, t, found); err != nil {
 			return err
 		}
@@ -94,7 +97,7 @@ func (g *group) build(ctx context.Context) error {
 		return fmt.Errorf("%w: while it was read", errOtherLog)
 	}
 	g.log, g.events = log, g.events[:0]
-	g.live, g.collecting = true, false
+	g.live, g.collecting, g.unreadable = true, false, ""
 	waiting := g.waiting
 	g.waiting = nil
 	for i := range waiting {
@@ -315,6 +318,11 @@ func (g *group) reset(reason string) {
 	g.stillUntil = g.r.c.clock.now().Mono + wait
 	for _, m := range g.members {
 		m.end(reason)
+	}
+	if g.r.watch != nil {
+		g.stillUntil = 0
+		g.r.watch.add(g)
+		return
 	}
 	g.r.c.report.error(logrus.Fields{"group": g.name, "wait": wait},
 		fmt.Sprintf("marshal: %s: claims end, and this process joins again when all leases of before are over", reason))

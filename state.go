@@ -10,48 +10,61 @@ import (
 	"github.com/kafka-marshal/marshal/internal/policy"
 )
 
-// State is what this process knows of its group at one moment: the world that every member has computed from the same log.
+// State is what this process knows of a group at one moment: the world that every member has computed from the same log.
 type State struct {
-	Group     string
-	Offset    int64 // of the group's newest record that is part of it; -1: none, or the log is being read anew
-	Instances []InstanceState
-	Keys      []KeyState // in the order of topic and partition
+	Group      string          `json:"group"`
+	Offset     int64           `json:"offset"`               // of the group's newest record that is part of it; -1: none, or the log is being read anew
+	Unreadable string          `json:"unreadable,omitempty"` // why nothing is known of it yet (WithAllGroups); "" where the log was read
+	Instances  []InstanceState `json:"instances"`
+	Keys       []KeyState      `json:"keys"` // in the order of topic and partition
 }
 
 // InstanceState is one member.
 type InstanceState struct {
-	Instance, Client, Host string
-	Parked                 bool // its keys are kept for the next run of its client id
-	TTL                    time.Duration
-	LastHeartbeat          time.Time     // the broker's clock; for display
-	Silent                 time.Duration // how long nothing was heard of it while the log was alive; 0 for our own
-	Claims                 int
-	InFlight, Lag          int64 // as it last said
-	Suspended              bool  // this process: its lease is not confirmed at the moment, so it hands out nothing
+	Instance      string        `json:"instance"`
+	Client        string        `json:"client"`
+	Host          string        `json:"host,omitempty"`
+	Parked        bool          `json:"parked"`         // its keys are kept for the next run of its client id
+	TTL           time.Duration `json:"ttl_ns"`         // its lease
+	LastHeartbeat time.Time     `json:"last_heartbeat"` // the broker's clock; for display
+	Overdue       bool          `json:"overdue"`        // by that, its lease looks expired; for display: nobody decides by clocks
+	Silent        time.Duration `json:"silent_ns"`      // how long nothing was heard of it while the log was alive; 0 for our own, -1: nobody here measures it
+	Claims        int           `json:"claims"`
+	InFlight      int64         `json:"in_flight"` // as it last said
+	Lag           int64         `json:"lag"`       // as it last said
+	Suspended     bool          `json:"suspended"` // this process: its lease is not confirmed at the moment, so it hands out nothing
 }
 
 // KeyState is one partition, or one topic that is claimed as a whole (Partition -1).
 type KeyState struct {
-	Topic     string
-	Partition int32
-	Instance  string // of its holder; empty: nobody holds it
-	Client    string // of its holder, or of the last one
-	Epoch     int64
-	Token     int64
-	Next      int64   // the next offset to read, of a partition; -1: not known
-	Parts     []int64 // the same for each partition, of a topic that is claimed as a whole
-	Why       string  // of one that nobody holds
+	Topic     string  `json:"topic"`
+	Partition int32   `json:"partition"`
+	Instance  string  `json:"instance,omitempty"` // of its holder; empty: nobody holds it
+	Client    string  `json:"client,omitempty"`   // of its holder, or of the last one
+	Epoch     int64   `json:"epoch,omitempty"`
+	Token     int64   `json:"token,omitempty"`
+	Next      int64   `json:"next"`            // the next offset to read, of a partition; -1: not known
+	Parts     []int64 `json:"parts,omitempty"` // the same for each partition, of a topic that is claimed as a whole
+	Why       string  `json:"why,omitempty"`   // of one that nobody holds
 }
 
 // State gives what this process knows of the group. It does not touch the network.
 func (m *Marshaler) State() State {
 	m.g.mu.Lock()
 	defer m.g.mu.Unlock()
-	s := State{Group: m.groupID, Offset: -1}
-	if !m.g.live {
+	return m.g.state(m)
+}
+
+// state gives what is known of the group, with what a member of it can tell beside (nil: there is none here). Called with g.mu
+// held.
+func (g *group) state(m *Marshaler) State {
+	s := State{Group: g.name, Offset: -1, Instances: []InstanceState{}, Keys: []KeyState{}}
+	if !g.live {
+		s.Unreadable = g.unreadable
 		return s
 	}
-	w := m.g.log.World()
+	now := time.Now()
+	w := g.log.World()
 	s.Offset = w.Last()
 	clients := map[lease.InstanceID]string{}
 	counts := map[string]int32{}
@@ -60,11 +73,13 @@ func (m *Marshaler) State() State {
 		clients[i.ID] = i.Client
 		in := InstanceState{
 			Instance: i.ID.String(), Client: i.Client, Host: i.Host, Parked: i.Status == lease.IsParked, TTL: i.TTL,
-			LastHeartbeat: time.UnixMilli(i.RenewedTime), Claims: w.HeldCount(i.ID), InFlight: i.Load.InFlight, Lag: i.Load.Lag,
+			LastHeartbeat: time.UnixMilli(i.RenewedTime), Overdue: now.Sub(time.UnixMilli(i.RenewedTime)) > i.TTL, Silent: -1, Claims: w.HeldCount(i.ID), InFlight: i.Load.InFlight, Lag: i.Load.Lag,
 		}
-		if i.ID == m.instance {
-			in.Suspended = !m.trusted()
-		} else if m.member != nil {
+		switch {
+		case m == nil || m.member == nil:
+		case i.ID == m.instance:
+			in.Silent, in.Suspended = 0, !m.trusted()
+		default:
 			in.Silent = m.member.LiveTime(i.ID)
 		}
 		s.Instances = append(s.Instances, in)
@@ -89,7 +104,7 @@ func (m *Marshaler) State() State {
 		}
 		s.Keys = append(s.Keys, ks)
 	}
-	plan := m.g.planner.Plan(w)
+	plan := g.planner.Plan(w)
 	for topic, n := range counts {
 		if n == 0 {
 			s.Keys = append(s.Keys, KeyState{Topic: topic, Partition: lease.WholeTopic, Next: lease.NoProgress, Why: "no such topic, as far as the group sees"})
@@ -97,6 +112,13 @@ func (m *Marshaler) State() State {
 		for id := range n {
 			if _, _, held := w.Owner(topic, id); !held {
 				s.Keys = append(s.Keys, unheld(w, plan, clients, lease.Key{Topic: topic, Partition: id}, whole[topic]))
+			}
+		}
+	}
+	for k, p := range w.AllProgress() {
+		if _, wanted := counts[k.Topic]; !wanted {
+			if _, _, held := w.Owner(k.Topic, k.Partition); !held {
+				s.Keys = append(s.Keys, KeyState{Topic: k.Topic, Partition: k.Partition, Next: p.Next, Client: p.Client, Why: "free, no member wants it"})
 			}
 		}
 	}
@@ -148,6 +170,9 @@ func (c *Consumer) PrintState() { c.m.PrintState() }
 func (s State) String() string { return strings.Join(s.lines(), "\n") }
 
 func (s State) lines() []string {
+	if s.Unreadable != "" {
+		return []string{fmt.Sprintf("group %s: nothing is known of it yet: %s", s.Group, s.Unreadable)}
+	}
 	lines := []string{fmt.Sprintf("group %s at offset %d: %d members, %d keys", s.Group, s.Offset, len(s.Instances), len(s.Keys))}
 	for _, i := range s.Instances {
 		note := ""
@@ -156,9 +181,15 @@ func (s State) lines() []string {
 			note = ", parked: its keys are kept for the next run"
 		case i.Suspended:
 			note = ", hand-out suspended: its lease is not confirmed"
+		case i.Overdue:
+			note = ", its lease looks expired"
 		}
-		lines = append(lines, fmt.Sprintf("  member %s (%s) on %s: %d claims, lag %d, in flight %d, silent %v of %v%s",
-			i.Client, i.Instance, i.Host, i.Claims, i.Lag, i.InFlight, i.Silent.Round(time.Millisecond), i.TTL, note))
+		silent := fmt.Sprintf("silent %v of %v", i.Silent.Round(time.Millisecond), i.TTL)
+		if i.Silent < 0 {
+			silent = fmt.Sprintf("last heard of at %s, lease %v", i.LastHeartbeat.UTC().Format(time.RFC3339), i.TTL)
+		}
+		lines = append(lines, fmt.Sprintf("  member %s (%s) on %s: %d claims, lag %d, in flight %d, %s%s",
+			i.Client, i.Instance, i.Host, i.Claims, i.Lag, i.InFlight, silent, note))
 	}
 	for _, k := range s.Keys {
 		lines = append(lines, "  "+k.String())

@@ -56,7 +56,7 @@ func showLog(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		}
 	}
 	if records == 0 {
-		return &unreadableError{fmt.Errorf("there is no record of group %s in %s", *group, *t.topic)}
+		return &unreadableError{fmt.Errorf("there is no record of group %s in %s; see marshal state for those that are there", *group, *t.topic)}
 	}
 	return nil
 }

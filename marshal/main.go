@@ -1,5 +1,6 @@
 // Command marshal shows and operates what the library does.
 //
+//	marshal state     who is in a group, who holds what, how far behind, and what nobody holds and why
 //	marshal log       what members have written, record by record, and what came of it
 //	marshal verify    replays all of it by the rules: is anything wrong
 //	marshal demo      worker processes share partitions on an embedded broker, or on MARSHAL_BROKERS
@@ -22,6 +23,7 @@ import (
 
 const usage = `usage: marshal <command> [flags]
 
+  state     who is in a group, who holds what, how far behind, and what nobody holds and why
   log       what members have written, record by record, and what came of it
   verify    replay all of it by the rules: is anything wrong
   demo      worker processes share the partitions of a topic while some join, end, crash, freeze and restart
@@ -40,6 +42,7 @@ func main() {
 }
 
 var commands = map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) error{
+	"state":   state,
 	"log":     showLog,
 	"verify":  verify,
 	"demo":    demo,

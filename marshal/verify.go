@@ -87,7 +87,7 @@ func verify(ctx context.Context, args []string, stdout, stderr io.Writer) error 
 	case r.Findings > 0:
 		return fmt.Errorf("%w: %d findings", errFindings, r.Findings)
 	case *group != "" && r.Records == 0:
-		return &unreadableError{fmt.Errorf("there is no record of group %s in %s", *group, *t.topic)}
+		return &unreadableError{fmt.Errorf("there is no record of group %s in %s; see marshal state for those that are there", *group, *t.topic)}
 	case *group != "" && r.Replayed == 0:
 		return &unreadableError{fmt.Errorf("nothing of group %s could be replayed: the start of its history was cut and no snapshot is left; a running group writes one every ten minutes", *group)}
 	}

@@ -214,4 +214,3 @@ func ago(now, then time.Time) string {
 	}
 	return d.Round(time.Second).String() + " ago"
 }
-

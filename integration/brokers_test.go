@@ -47,7 +47,7 @@ func outage(t *testing.T, choose func(s *stage, topic string) int32, act func(s 
 	s := open(t)
 	const partitions = 6
 	topic := s.topic("t", partitions, nil)
-	s.fillBy(topic, partitions, 8_000, 20)
+	s.fillBy(topic, partitions, 5_000, 40)
 	for i := range 3 {
 		s.start(s.worker(fmt.Sprint("w", i), []string{topic}, func(w *workers.Worker) {
 			w.Readers, w.Pace, w.Options.StrictOrdering, w.Options.MaxBufferedBytes = 4, steady, true, 64<<10
@@ -132,7 +132,10 @@ func dataLeader(s *stage, topic string) int32 {
 }
 
 func kill(s *stage, broker string) {
+	begun := time.Now()
 	kafkaScript(s.t, "kill", broker)
+	s.wait("an election", func() bool { return fmt.Sprint(s.leader(marshal.MarshalTopic, s.shard())) != broker })
+	figure(s.t, "Kafka had a leader of the shard %v after the kill", time.Since(begun).Round(time.Millisecond))
 	s.wait("messages again", func() bool { return s.flowing(s.topics()[0], 6) })
 	kafkaScript(s.t, "up", broker)
 }

@@ -81,7 +81,7 @@ func handovers(v *testutil.Verdict) []time.Duration {
 func TestHandover(t *testing.T) {
 	on(t, oneBroker|threeBrokers|embedded)
 	const groups = 4
-	rounds := 64
+	rounds := 70
 	if real() == nil {
 		rounds = 8
 	}
@@ -102,7 +102,7 @@ func TestHandover(t *testing.T) {
 					s.fill(topic, 2, 600)
 					m := s.join(s.worker(fmt.Sprint("b", i), []string{topic}, busy))
 					s.balanced(2, 2)
-					s.rest(20 * time.Millisecond) // it reads
+					s.wait("it reads", func() bool { return m.Handed() > 20 })
 					s.leave(m)
 					s.balanced(1, 2)
 				}

@@ -54,6 +54,7 @@ type Member struct {
 	record *testutil.HandoutLog
 	log    *os.File
 	hurry  atomic.Bool
+	handed atomic.Int64
 	wg     sync.WaitGroup
 	err    error
 }
@@ -195,6 +196,7 @@ func (m *Member) message(before int64, msg *marshal.Message, err error) error {
 	if err != nil {
 		return m.problem(err)
 	}
+	m.handed.Add(1)
 	m.record.Handout(before, after, msg.Topic, msg.Partition, msg.Token(), msg.Offset)
 	m.work()
 	m.record.Finished(msg.Topic, msg.Partition, msg.Token(), msg.Offset, msg.Offset)
@@ -206,6 +208,7 @@ func (m *Member) batch(before int64, b *marshal.Batch, err error) error {
 	if err != nil {
 		return m.problem(err)
 	}
+	m.handed.Add(int64(len(b.Messages)))
 	runs := runsOf(b.Messages)
 	for _, r := range runs {
 		m.record.Handouts(before, after, b.Topic(), b.Partition(), b.Token(), r.From, r.To-1)
@@ -229,6 +232,9 @@ func runsOf(ms []marshal.Message) []testutil.Span {
 	}
 	return runs
 }
+
+// Handed is how many messages it was handed so far.
+func (m *Member) Handed() int64 { return m.handed.Load() }
 
 // Hurry has the work take no time from here on.
 func (m *Member) Hurry() { m.hurry.Store(true) }

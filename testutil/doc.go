@@ -13,7 +13,8 @@
 //
 // It is kfake, with these differences to Apache Kafka mended: message.timestamp.type=LogAppendTime, offsets of a group
 // that never committed, commit metadata over 4,096 bytes, timestamps more than an hour ahead, names and values of topic
-// settings, CreatePartitions to the same count, and connections that outlive their broker.
+// settings, CreatePartitions to the same count, aborted transactions of an answer that is full, and connections that outlive
+// their broker.
 //
 // These stay, so whatever depends on them is to be tested on a real broker: the answer to a Produce carries no append
 // time, and a restamped batch says CreateTime; time queries on LogAppendTime topics are exact to the record, not to the

@@ -2,6 +2,7 @@ package testutil
 
 import (
 	"encoding/binary"
+	"math"
 	"strconv"
 	"time"
 
@@ -37,6 +38,7 @@ func (m *mender) install(k *kfake.Cluster) {
 		})
 	}
 	watch(kmsg.Produce, m.produce)
+	watch(kmsg.Fetch, m.fetch)
 	watch(kmsg.OffsetCommit, m.offsetCommit)
 	watch(kmsg.CreateTopics, m.createTopics)
 	watch(kmsg.CreatePartitions, m.createPartitions)
@@ -93,6 +95,22 @@ func (m *mender) produce(kr kmsg.Request) {
 			m.refuse(r, kfake.Fault{Topic: t.Topic, TopicID: t.TopicID, Partitions: late}, kerr.InvalidTimestamp)
 		}
 	}
+}
+
+// fetch has an answer at read committed end at what may be had of a partition, not of all together: kfake leaves the aborted
+// transactions out where an answer ends at its largest size.
+func (m *mender) fetch(kr kmsg.Request) {
+	r := kr.(*kmsg.FetchRequest)
+	if r.IsolationLevel == 0 {
+		return
+	}
+	for i := range r.Topics {
+		for j := range r.Topics[i].Partitions {
+			p := &r.Topics[i].Partitions[j]
+			p.PartitionMaxBytes = min(p.PartitionMaxBytes, r.MaxBytes)
+		}
+	}
+	r.MaxBytes = math.MaxInt32
 }
 
 // offsetCommit refuses metadata that is too large, partition by partition.

@@ -44,3 +44,36 @@ func TestCompactLeavesAloneWhatItCannotRead(t *testing.T) {
 	compressed[attributesAt+1] |= 1
 	assert.Equal(t, compressed, Compact(compressed, none))
 }
+
+func TestAFullAnswerNamesTheAbortedTransactions(t *testing.T) {
+	c := NewCluster(t, WithTopic("t", 1))
+	txn := client(t, c, func(cfg *sarama.Config) {
+		cfg.Producer.Idempotent, cfg.Producer.RequiredAcks, cfg.Net.MaxOpenRequests = true, sarama.WaitForAll, 1
+		cfg.Producer.Transaction.ID = "x"
+	})
+	p, err := sarama.NewSyncProducerFromClient(txn)
+	require.NoError(t, err)
+	require.NoError(t, p.BeginTxn())
+	for range 4 {
+		_, _, err = p.SendMessage(&sarama.ProducerMessage{Topic: "t", Value: sarama.ByteEncoder(make([]byte, 400))})
+		require.NoError(t, err)
+	}
+	require.NoError(t, p.AbortTxn())
+	require.NoError(t, p.Close())
+	_, err = c.Produce("t", 0, Text("seen"))
+	require.NoError(t, err)
+
+	r := kmsg.NewFetchRequest()
+	r.Version, r.MaxBytes, r.IsolationLevel = 12, 1000, 1
+	fp := kmsg.NewFetchRequestTopicPartition()
+	fp.PartitionMaxBytes = 1 << 20
+	ft := kmsg.NewFetchRequestTopic()
+	ft.Topic, ft.Partitions = "t", append(ft.Partitions, fp)
+	r.Topics = append(r.Topics, ft)
+	resp, err := c.ask(c.Addrs()[0], &r)
+	require.NoError(t, err)
+	got := resp.(*kmsg.FetchResponse).Topics[0].Partitions[0]
+	assert.Len(t, got.AbortedTransactions, 1)
+	assert.NotEmpty(t, got.RecordBatches)
+	assert.LessOrEqual(t, len(got.RecordBatches), 1000)
+}

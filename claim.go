@@ -63,15 +63,6 @@ func newClaim(m *Marshaler, a *member.Action) *claim {
 	return c
 }
 
-func (c *claim) fields() logrus.Fields {
-	f := c.m.fields()
-	f["topic"], f["epoch"], f["token"] = c.key.Topic, c.epoch, c.token
-	if c.key.Partition != lease.WholeTopic {
-		f["partition"] = c.key.Partition
-	}
-	return f
-}
-
 // drain closes the gate and waits for what is in flight. Called with the group's lock held.
 func (c *claim) drain() {
 	c.open.Store(false)
@@ -152,7 +143,8 @@ func (c *claim) drained(now time.Duration) (done bool, deadline time.Duration) {
 	}
 	if busy > 0 && !c.hasty {
 		c.cut = true
-		c.m.c.report.warn(c.fields(), fmt.Sprintf("marshal: handing over with %d messages unfinished, the time to drain is over: they come again at the next owner", busy))
+		c.m.emit(logrus.WarnLevel, c.event(DrainCut, fmt.Sprintf(
+			"handing %s over with %d messages unfinished, the time to drain is over: they come again at the next owner", nameOfKey(c.key), busy)))
 	}
 	c.draining.Store(false)
 	return true, 0

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sirupsen/logrus"
+
 	"github.com/kafka-marshal/marshal/internal/kafka"
 	"github.com/kafka-marshal/marshal/internal/lease"
 )
@@ -68,10 +70,10 @@ func DialContext(ctx context.Context, name string, brokers []string, options ...
 	topic, err := c.ensureTopic(ctx)
 	if err != nil {
 		c.cancel()
+		c.report.close()
 		return nil, errors.Join(fmt.Errorf("marshal: %w", err), client.Close())
 	}
 	c.topicID = topic.ID
-	c.wg.Go(func() { c.report.run(c.ctx) })
 	if set.observes {
 		if err := c.observe(ctx); err != nil {
 			return nil, errors.Join(fmt.Errorf("marshal: %w", err), c.Close(ctx))
@@ -194,7 +196,7 @@ func (c *KafkaCluster) Terminate() {
 	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
 	defer cancel()
 	if err := c.Close(ctx); err != nil {
-		c.set.log.WithField("process", c.name).WithError(err).Warn("marshal: terminated without confirmation")
+		c.report.last(logrus.WarnLevel, nil, "marshal: terminated without confirmation: "+err.Error())
 	}
 }
 
@@ -227,6 +229,7 @@ func (c *KafkaCluster) Close(ctx context.Context) error {
 	c.cancel()
 	errs[len(members)] = c.client.Close()
 	c.wg.Wait()
+	c.report.close()
 	close(c.closed)
 	return errors.Join(errs...)
 }

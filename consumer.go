@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/IBM/sarama"
+	"github.com/sirupsen/logrus"
 
 	"github.com/kafka-marshal/marshal/internal/kafka"
 	"github.com/kafka-marshal/marshal/internal/lease"
@@ -29,6 +30,8 @@ type Consumer struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 	closed chan struct{} // closed when it is over
+
+	ailments ailments
 
 	// guarded by the group's lock
 	phase     phase
@@ -157,7 +160,7 @@ func (c *Consumer) enlist() error {
 			c.unanswered(name, known.Err)
 			c.look()
 		case len(known.Partitions) == 0:
-			c.tellTopic(name, 0, 0)
+			c.tellMissing(name)
 		}
 	}
 	c.fetcher.prepare(c.known)
@@ -248,11 +251,15 @@ func (c *Consumer) watch(ctx context.Context) {
 		case <-timer.C:
 		case <-c.looks:
 		}
-		topics, err := c.m.c.client.Topics(ctx, c.watched()...)
+		began, next := time.Now(), c.options.WatchInterval
+		soon, cancel := context.WithTimeout(ctx, callLimit)
+		topics, err := c.m.c.client.Topics(soon, c.watched()...)
+		cancel()
 		if err != nil && ctx.Err() == nil {
-			c.m.c.report.lasting("watch "+c.m.groupID, c.m.fields(), "marshal: cannot ask for the topics: "+err.Error())
+			c.lasting("watch", callLimit+c.options.WatchInterval, c.trouble(began, "cannot ask for the topics", err))
+		} else if err == nil {
+			c.ailments.over("watch")
 		}
-		next := c.options.WatchInterval
 		if err != nil || !c.learn(topics) {
 			next = min(next, c.options.RetryBackoffMax)
 		}
@@ -278,10 +285,13 @@ func (c *Consumer) learn(topics map[string]kafka.Topic) (all bool) {
 			c.unanswered(name, now.Err)
 			continue
 		}
+		c.ailments.over(unansweredFor + name)
 		was, asked := c.known[name]
 		if asked && len(was.Partitions) != len(now.Partitions) {
 			changed = true
 			c.tellTopic(name, len(was.Partitions), len(now.Partitions))
+		} else if asked && len(now.Partitions) == 0 {
+			c.tellMissing(name)
 		}
 		if was.ID != now.ID && was.ID != [16]byte{} && now.ID != [16]byte{} {
 			recreated = append(recreated, name)
@@ -301,7 +311,9 @@ func (c *Consumer) learn(topics map[string]kafka.Topic) (all bool) {
 		c.m.g.mu.Unlock()
 	}
 	for _, name := range recreated {
-		c.m.c.report.warn(c.m.fields(), "marshal: topic "+name+" was recreated; its partitions begin anew")
+		c.m.emit(logrus.WarnLevel, Event{
+			Kind: TopicChanged, Topic: name, Partition: lease.WholeTopic, Text: "topic " + name + " was recreated; its partitions begin anew",
+		})
 		for _, cl := range c.running() {
 			if cl.key.Topic == name {
 				if cl.restart(fmt.Errorf("%w: topic %s was recreated", ErrClaimLost, name)) {
@@ -313,14 +325,6 @@ func (c *Consumer) learn(topics map[string]kafka.Topic) (all bool) {
 	wakeUp(c.starts)
 	c.fetcher.reassign()
 	return all
-}
-
-// unanswered reports that the cluster does not say what there is of a topic: mostly that this user may not know.
-func (c *Consumer) unanswered(topic string, err error) {
-	c.mu.Lock()
-	c.problem(lease.Key{Topic: topic, Partition: lease.WholeTopic}, -1, err)
-	c.mu.Unlock()
-	c.m.c.report.lasting("topic "+c.m.groupID+" "+topic, c.m.fields(), "marshal: cannot ask for a topic: "+err.Error())
 }
 
 // running lists the claims that have not ended.
@@ -397,7 +401,7 @@ func (c *Consumer) Terminate(release bool) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
 	defer cancel()
 	if err := c.terminate(ctx, release); err != nil {
-		c.m.c.report.warn(c.m.fields(), "marshal: consumer terminated without confirmation: "+err.Error())
+		c.m.emit(logrus.WarnLevel, c.trouble(time.Now(), "consumer terminated without confirmation", err))
 		return false
 	}
 	return true
@@ -459,6 +463,7 @@ func (c *Consumer) terminate(ctx context.Context, release bool) error {
 	close(c.topics.channel)
 	m.g.mu.Unlock()
 	close(c.closed)
+	c.m.hearers.end(c)
 	return err
 }
 

@@ -26,7 +26,7 @@ func (b *fetchBroker) deliver(decoder *batch.Reader, a *asked, part *kafka.Fetch
 		return
 	case part.Err != nil:
 		b.backOff(p)
-		c.trouble(p, a.offset, part.Err)
+		c.failing(p, a.offset, part.Err)
 		return
 	}
 	end := part.HighWatermark
@@ -62,7 +62,7 @@ func (b *fetchBroker) deliver(decoder *batch.Reader, a *asked, part *kafka.Fetch
 	}
 	if broken {
 		b.backOff(p)
-		c.trouble(p, max(bad.Offset, in.next), bad)
+		c.failing(p, max(bad.Offset, in.next), bad)
 	}
 }
 
@@ -144,7 +144,10 @@ func (b *fetchBroker) backOff(p *partition) {
 func (b *fetchBroker) fine(p *partition, decoded, raw int) {
 	b.f.mu.Lock()
 	defer b.f.mu.Unlock()
-	p.fetch.pause = 0
+	if p.fetch.pause != 0 {
+		p.fetch.pause = 0
+		b.f.c.ailments.over(p.failure())
+	}
 	if decoded > 0 {
 		p.fetch.growth = float64(decoded) / float64(raw)
 	}
@@ -175,9 +178,32 @@ func lastBatch(raw []byte) (next int64, epoch int32, plain bool) {
 	return next, epoch, plain
 }
 
-// trouble reports a problem of a partition that may last: to the readers, and to the log.
-func (c *Consumer) trouble(p *partition, offset int64, err error) {
+// failing reports a problem of a partition that may last: to the readers, and, when it lasts, to the log and whoever listens.
+func (c *Consumer) failing(p *partition, offset int64, err error) {
+	failure := &PartitionError{Topic: p.topic, Partition: p.id, Offset: offset, Err: err}
 	p.claim.problem(p.id, offset, err)
-	c.m.c.report.lasting(fmt.Sprintf("partition %s %s/%d", c.m.groupID, p.topic, p.id), p.claim.fields(),
-		fmt.Sprintf("marshal: %s/%d cannot be read at offset %d: %v", p.topic, p.id, offset, err))
+	e := p.event(PartitionFailed, fmt.Sprintf("%s/%d cannot be read at offset %d: %v", p.topic, p.id, offset, err))
+	e.Offset, e.Err = offset, failure
+	c.lasting(p.failure(), c.options.RetryBackoffMax, e)
+}
+
+// leaderless reports a partition that has no leader, as far as the cluster says; to nobody's reader: it may pass. Called with f.mu
+// held.
+func (c *Consumer) leaderless(p *partition) {
+	p.mu.Lock()
+	at := p.next
+	p.mu.Unlock()
+	e := p.event(PartitionFailed, fmt.Sprintf("%s/%d has no leader", p.topic, p.id))
+	e.Offset, e.Err = at, &PartitionError{Topic: p.topic, Partition: p.id, Offset: at, Err: errNoLeader}
+	c.lasting(p.failure(), c.options.RetryBackoffMax, e)
+}
+
+var errNoLeader = errors.New("it has no leader")
+
+// failure is the key of the problem that a partition has.
+func (p *partition) failure() string { return fmt.Sprintf("partition %s/%d", p.topic, p.id) }
+
+// trouble is an event about this consumer: a try that began then has failed.
+func (c *Consumer) trouble(began time.Time, what string, err error) Event {
+	return Event{Time: began, Kind: Trouble, Client: c.m.clientID, Err: fmt.Errorf("marshal: %s: %w", what, err), Text: what + ": " + err.Error()}
 }

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/sirupsen/logrus"
 
 	"github.com/kafka-marshal/marshal/internal/lease"
 	"github.com/kafka-marshal/marshal/internal/member"
@@ -49,6 +52,7 @@ func (m *Marshaler) wanted(now time.Duration) member.Wanted {
 func (m *Marshaler) want() {
 	if m.member != nil {
 		now := m.c.clock.now()
+		m.ailments.over(joinRefused)
 		m.handle(m.member.Want(m.wanted(now.Mono), now))
 	}
 }
@@ -182,16 +186,19 @@ func (m *Marshaler) act(a *member.Action) {
 		}
 		c = newClaim(m, a)
 		m.claims[a.Key] = c
+		c.hear(ClaimStarted, "is ours")
 		if c.consumer != nil {
 			c.consumer.start(c)
 		}
 	case member.Drain:
 		if c != nil {
+			c.hear(ClaimDraining, "is to be handed over")
 			c.drain()
 			wakeUp(m.kick)
 		}
 	case member.Resume:
 		if c != nil {
+			c.hear(ClaimResumed, "goes on here, the hand-over came to nothing")
 			c.resume()
 		}
 	case member.Stop:
@@ -202,6 +209,7 @@ func (m *Marshaler) act(a *member.Action) {
 		if c != nil {
 			delete(m.claims, a.Key)
 			m.claimsChanged = true
+			c.hear(ClaimReleased, "was given back")
 			if c.cut {
 				c.end(errCut)
 			} else {
@@ -223,33 +231,52 @@ func (m *Marshaler) lose(key lease.Key, c *claim, reason string) {
 	if c.sought {
 		reason = "its position was set by a Seek"
 	}
+	switch {
+	case c.unread:
+	case c.sought:
+		c.hear(ClaimReleased, "begins anew at the position that was set")
+	default:
+		e := c.event(ClaimLost, fmt.Sprintf("claim of %s lost: %s", nameOfKey(key), reason))
+		e.Err = fmt.Errorf("%w: %s", ErrClaimLost, reason)
+		m.emit(logrus.WarnLevel, e)
+	}
 	c.end(fmt.Errorf("%w: %s", ErrClaimLost, reason))
 	wakeUp(m.kick) // to take back what the channel still offers of it
-	if !c.unread && !c.sought {
-		m.c.report.warn(c.fields(), "marshal: claim lost: "+reason)
-	}
 }
 
+// joinRefused is a problem until something else is wanted.
+const joinRefused = "join refused"
+
+// notice tells what an operator should hear of. Called with g.mu held.
 func (m *Marshaler) notice(n member.Notice) {
-	f := m.fields()
-	f["instance"] = m.instance.String()
+	e := Event{Kind: Trouble, Client: m.clientID, Instance: m.instance.String()}
+	level := logrus.WarnLevel
 	switch n.Kind {
 	case member.ClientInUse:
-		m.c.report.warn(f, "marshal: another living process uses this client id ("+n.Other.String()+"); each should have its own")
+		m.namesake(n.Other)
+		return
 	case member.UpgradeNeeded:
 		m.outdated = true
 		m.setTrouble(ErrUpgradeNeeded)
-		m.c.report.error(f, ErrUpgradeNeeded.Error())
+		level = logrus.ErrorLevel
+		e.Kind, e.Err, e.Text = UpgradeNeeded, ErrUpgradeNeeded, strings.TrimPrefix(ErrUpgradeNeeded.Error(), "marshal: ")
 	case member.JoinRefused:
-		m.c.report.error(f, "marshal: what this process wants is too much for one record, or for the group's world: use fewer topics in one Marshaler")
+		level = logrus.ErrorLevel
+		e.Text = "what this process wants is too much for one record, or for the group's world: use fewer topics in one Marshaler"
+		m.ailments.remind(joinRefused, e.problem(), time.Now())
 	case member.Deaf:
-		m.c.report.warn(f, "marshal: what this process wrote is not read back; reading the coordination topic anew")
+		e.Text = "what this process wrote is not read back; reading the coordination topic anew"
 	case member.Rejoining:
-		if m.leaving {
+		switch {
+		case m.leaving:
 			return
+		case n.Other.IsZero():
+			e.Kind, e.Text = HistoryDiffers, "the group's history began anew; joining again as a new instance"
+		default:
+			e.Kind, e.Text = MemberEvicted, "declared dead by "+m.nameOf(n.Other)+"; joining again as a new instance"
 		}
-		m.c.report.warn(f, "marshal: declared dead by the group; joining again as a new instance")
 	}
+	m.emit(level, e)
 }
 
 func (m *Marshaler) acked(seq uint64) {
@@ -258,7 +285,7 @@ func (m *Marshaler) acked(seq uint64) {
 }
 
 func (m *Marshaler) rejected(seq uint64) {
-	m.c.report.error(m.fields(), "marshal: a record was refused as too large; raise max.message.bytes of the coordination topic to 1 MiB")
+	m.emit(logrus.ErrorLevel, Event{Kind: Trouble, Text: "a record was refused as too large; raise max.message.bytes of the coordination topic to 1 MiB"})
 	m.withMember(func(now member.Now) member.Output { return m.member.Rejected(seq, now) })
 }
 
@@ -342,6 +369,7 @@ func (m *Marshaler) turn() time.Duration {
 	}
 	m.tellTrust()
 	m.tellHoldings()
+	m.tellNamesakes()
 	next = min(next, m.wake)
 	m.armed = next
 	return next

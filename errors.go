@@ -35,6 +35,11 @@ var (
 	// ErrAuthorization: the user of the connection may not do something; the error's text names the right and on what to grant it.
 	// Where it is about a topic or the group it reaches readers in a *PartitionError. All goes on once the right is granted.
 	ErrAuthorization = kafka.ErrAuthorization
+	// ErrSuspended: this process hands out nothing at the moment, because it has not joined its group (yet, or again) or its lease
+	// is not confirmed. It goes on by itself. What Healthy says.
+	ErrSuspended = errors.New("marshal: hand-out is suspended")
+	// ErrStalled: the application does not finish the messages of a partition. What Healthy says.
+	ErrStalled = errors.New("marshal: messages are not finished")
 	// ErrNotHandedOut: the message did not come from this library, so it cannot be committed.
 	ErrNotHandedOut = errors.New("marshal: message was not handed out by a consumer")
 )

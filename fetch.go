@@ -296,7 +296,7 @@ func (b *fetchBroker) trouble(ctx context.Context, err error) {
 		return
 	}
 	c := b.f.c
-	c.m.c.report.lasting(fmt.Sprintf("fetch %s %d", c.m.groupID, b.id), c.m.fields(), fmt.Sprintf("marshal: cannot fetch from broker %d: %v", b.id, err))
+	c.lasting(fmt.Sprintf("broker %d", b.id), callLimit, c.trouble(time.Now(), fmt.Sprintf("cannot fetch from broker %d", b.id), err))
 	c.look()
 	pause(ctx, c.options.RetryBackoffMin)
 }

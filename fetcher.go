@@ -124,6 +124,7 @@ func (f *fetcher) assign(p *partition) {
 	leader, ok := f.c.m.c.client.Leader(p.topic, p.id)
 	if !ok || leader.Leader < 0 {
 		f.detach(p)
+		f.c.leaderless(p)
 		f.c.look()
 		return
 	}

@@ -90,8 +90,14 @@ func (c *Consumer) endWatcher(ctx context.Context) {
 				stale = append(stale, p)
 			}
 		}
-		if err := errors.Join(c.readEnds(ctx, stale)...); err != nil && ctx.Err() == nil {
-			c.m.c.report.lasting("lag "+c.m.groupID, c.m.fields(), "marshal: cannot ask for the ends of logs: "+err.Error())
+		began := time.Now()
+		soon, cancel := context.WithTimeout(ctx, callLimit)
+		err := errors.Join(c.readEnds(soon, stale)...)
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			c.lasting("lag", callLimit+c.options.LagInterval, c.trouble(began, "cannot ask for the ends of logs", err))
+		} else {
+			c.ailments.over("lag")
 		}
 	}
 }

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
+
+	"github.com/sirupsen/logrus"
 
 	"github.com/kafka-marshal/marshal/internal/kafka"
 	"github.com/kafka-marshal/marshal/internal/lease"
@@ -65,7 +68,7 @@ func (m *Marshaler) ClaimPartition(topic string, partID int) bool {
 	defer cancel()
 	_, err := m.Claim(ctx, topic, toPartition(partID))
 	if err != nil {
-		m.c.report.info(m.fields(), err.Error())
+		m.emit(logrus.InfoLevel, Event{Kind: Trouble, Topic: topic, Partition: toPartition(partID), Err: err, Text: strings.TrimPrefix(err.Error(), "marshal: ")})
 	}
 	return err == nil
 }

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sirupsen/logrus"
+
 	"github.com/kafka-marshal/marshal/internal/lease"
 	"github.com/kafka-marshal/marshal/internal/member"
 )
@@ -34,7 +36,9 @@ type Marshaler struct {
 	// cluster's origin) and on the wall clock, in ns.
 	trustMono, trustWall atomic.Int64
 
-	trouble atomic.Pointer[error] // the last error of an append, nil after one that went through
+	hearers  hearers
+	ailments ailments
+	trouble  atomic.Pointer[error] // the last error of an append, nil after one that went through
 
 	mu      sync.Mutex // of what follows
 	closing bool
@@ -65,6 +69,7 @@ type Marshaler struct {
 	changed       chan struct{}             // closed and made anew when something of ours was read back
 	mixed         map[string]bool           // topics that were warned of, see warnOfMix
 	suspended     bool                      // told that hand-out is suspended
+	namesakes     map[lease.InstanceID]bool // living processes with our client id, as long as they live
 	parked        map[lease.InstanceID]bool // members that have left and whose keys are kept
 	holds         string                    // what was told last of what is held
 	claimsChanged bool                      // and not told yet
@@ -76,7 +81,7 @@ func newMarshaler(c *KafkaCluster, clientID, groupID string) *Marshaler {
 	m := &Marshaler{
 		c: c, clientID: clientID, groupID: groupID, out: newOutbox(), kick: make(chan struct{}, 1), closed: make(chan struct{}),
 		claims: map[lease.Key]*claim{}, handed: map[lease.Key]bool{}, resought: map[lease.Key]bool{}, mixed: map[string]bool{}, parked: map[lease.InstanceID]bool{},
-		joined: make(chan struct{}), left: make(chan struct{}), changed: make(chan struct{}),
+		namesakes: map[lease.InstanceID]bool{}, joined: make(chan struct{}), left: make(chan struct{}), changed: make(chan struct{}),
 	}
 	m.ctx, m.cancel = context.WithCancel(c.ctx)
 	m.host, _ = os.Hostname() // a label for people; empty where there is none
@@ -211,7 +216,7 @@ func (m *Marshaler) Terminate() {
 	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
 	defer cancel()
 	if err := m.Close(ctx); err != nil {
-		m.c.set.log.WithFields(m.fields()).WithError(err).Warn("marshal: terminated without confirmation")
+		m.c.report.last(logrus.WarnLevel, m.fields(), "marshal: terminated without confirmation: "+err.Error())
 	}
 }
 
@@ -241,6 +246,7 @@ func (m *Marshaler) Close(ctx context.Context) error {
 	m.g.mu.Unlock()
 	m.c.forget(m)
 	close(m.closed)
+	m.hearers.end(nil)
 	if m.ownsCluster {
 		err = errors.Join(err, m.c.Close(ctx))
 	}

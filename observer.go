@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/sirupsen/logrus"
@@ -232,6 +233,6 @@ func (w *watch) build(ctx context.Context, g *group) {
 func (g *group) outdate() {
 	if slices.ContainsFunc(g.events, func(e lease.Event) bool { return e.Kind == lease.Newer }) {
 		g.live, g.unreadable = false, ErrUpgradeNeeded.Error()
-		g.r.c.report.warn(logrus.Fields{"group": g.name}, ErrUpgradeNeeded.Error())
+		g.emit(logrus.WarnLevel, Event{Kind: UpgradeNeeded, Err: ErrUpgradeNeeded, Text: strings.TrimPrefix(ErrUpgradeNeeded.Error(), "marshal: ")})
 	}
 }

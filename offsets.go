@@ -59,8 +59,15 @@ func (c *Consumer) committer(ctx context.Context) {
 		if all {
 			whole = time.Now()
 		}
-		if err := c.commitOffsets(ctx, all); err != nil && ctx.Err() == nil {
-			c.m.c.report.lasting("commit "+c.m.groupID, c.m.fields(), "marshal: cannot commit offsets to Kafka (positions are safe in the coordination topic): "+err.Error())
+		began := time.Now()
+		soon, cancel := context.WithTimeout(ctx, callLimit)
+		err := c.commitOffsets(soon, all)
+		cancel()
+		switch {
+		case err == nil:
+			c.ailments.over("commit")
+		case ctx.Err() == nil:
+			c.lasting("commit", callLimit+c.options.CommitInterval, c.trouble(began, "cannot commit offsets to Kafka (positions are safe in the coordination topic)", err))
 		}
 	}
 }

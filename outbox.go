@@ -3,6 +3,7 @@ package marshal
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -90,6 +91,12 @@ func wakeUp(kick chan struct{}) {
 	}
 }
 
+// cannotWrite is a problem until a write goes through.
+const (
+	cannotWrite = "append"
+	appendLimit = 5 * time.Second // a try takes so long at most
+)
+
 // carry appends what the member wants appended, in order, and tries until it is acknowledged: what became of a record is
 // known when it is read back, an acknowledgement only tells that it is somewhere in the log.
 func (m *Marshaler) carry(ctx context.Context) {
@@ -113,6 +120,7 @@ func (m *Marshaler) carry(ctx context.Context) {
 		switch {
 		case err == nil:
 			most = outboxBatch
+			m.ailments.over(cannotWrite)
 			if m.out.done(len(items), life) {
 				m.acked(items[len(items)-1].seq)
 			}
@@ -125,7 +133,10 @@ func (m *Marshaler) carry(ctx context.Context) {
 			}
 		case ctx.Err() == nil:
 			m.setTrouble(err)
-			m.c.report.lasting("append "+m.groupID, m.fields(), "marshal: cannot write to the coordination topic, leases will end if it lasts: "+err.Error())
+			m.lasting(cannotWrite, appendLimit, Event{
+				Kind: Trouble, Client: m.clientID, Err: fmt.Errorf("marshal: cannot write to the coordination topic: %w", err),
+				Text: "cannot write to the coordination topic, leases will end if it lasts: " + err.Error(),
+			})
 			pause(ctx, retryPause())
 			if kafka.Unauthorized(err) { // it takes a person to mend that
 				pause(ctx, time.Second)

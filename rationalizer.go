@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -35,6 +36,9 @@ type rationalizer struct {
 	next    int64         // the next offset to be applied; -1: not known yet
 	known   chan struct{} // closed when next is known
 	newest  int64         // largest timestamp seen, Unix ms
+
+	ailments ailments
+	heard    time.Time // when the newest answer came; of the goroutine that follows
 }
 
 // group is what this process knows of one group: its world, and its members that live here.
@@ -60,6 +64,7 @@ type group struct {
 	recheckAfter time.Duration // Mono; who writes to the topic can ask for a second reading, so not too often
 
 	building chan struct{} // holds one token while somebody builds the log
+	ailments ailments
 }
 
 const (
@@ -90,6 +95,7 @@ func (r *rationalizer) fields() logrus.Fields {
 func (r *rationalizer) run(ctx context.Context) {
 	t := newTail(r.c, r.shard)
 	defer t.close()
+	r.heard = time.Now()
 	for ctx.Err() == nil {
 		err := r.follow(ctx, t)
 		switch {
@@ -100,9 +106,31 @@ func (r *rationalizer) run(ctx context.Context) {
 			pause(ctx, retryPause())
 		default:
 			r.trouble.Store(&err)
-			r.c.report.lasting(fmt.Sprint("shard", r.shard), r.fields(), "marshal: cannot read the coordination topic: "+err.Error())
+			r.troubled(err)
 			pause(ctx, retryPause())
 		}
+	}
+}
+
+// troubled tells that the shard cannot be read: one line, and whoever listens to one of its groups.
+func (r *rationalizer) troubled(err error) {
+	e := Event{
+		Kind: Trouble, Err: fmt.Errorf("marshal: cannot read %s/%d: %w", r.c.set.topic, r.shard, err),
+		Text: fmt.Sprintf("cannot read the coordination topic (%s/%d): %v", r.c.set.topic, r.shard, err),
+	}
+	if !r.ailments.again("read", e.Err, callLimit, r.heard, time.Now()) {
+		return
+	}
+	r.c.report.warn(r.fields(), "marshal: "+e.Text)
+	r.mu.Lock()
+	groups := slices.Collect(maps.Values(r.groups))
+	r.mu.Unlock()
+	for _, g := range groups {
+		g.mu.Lock()
+		for _, m := range g.members {
+			m.hear(e)
+		}
+		g.mu.Unlock()
 	}
 }
 
@@ -147,6 +175,8 @@ func (r *rationalizer) follow(ctx context.Context, t *tail) error {
 			return err
 		}
 		r.trouble.Store(nil)
+		r.heard = time.Now()
+		r.ailments.over("read")
 		wait = shardWait
 	}
 }
@@ -294,15 +324,16 @@ func (g *group) apply(e *entry) {
 	g.reading.decode(e)
 	var outcome history.Outcome
 	g.events, outcome = g.log.Take(&g.reading.record, e.value, g.events)
-	f := logrus.Fields{"group": g.name, "offset": e.offset}
 	switch outcome {
 	case history.SnapshotWrong:
 		g.wrong++
-		g.r.c.report.error(f, "marshal: a snapshot differs from the world as this process has it: a bug, or somebody else writes to the coordination topic")
+		g.emit(logrus.ErrorLevel, Event{Kind: HistoryDiffers, Text: fmt.Sprintf(
+			"the snapshot at offset %d differs from the world as this process has it: a bug, or somebody else writes to the coordination topic", e.offset)})
 	case history.HashDiffers:
 		if now := g.r.c.clock.now().Mono; now >= g.recheckAfter {
 			g.recheckAfter = never
-			g.r.c.report.warn(f, "marshal: a member has read another history of the group; reading it again")
+			g.emit(logrus.WarnLevel, Event{Kind: HistoryDiffers, Text: fmt.Sprintf(
+				"a member has read another history of the group (it says so at offset %d); reading it again", e.offset)})
 			g.r.c.wg.Go(func() { g.recheck(g.r.c.ctx) })
 		}
 	case history.Rewound:
@@ -322,26 +353,29 @@ func (g *group) step(now member.Now) {
 		m.step(g.events, now)
 	}
 	if records := g.log.TakeSnapshot(); len(records) > 0 {
-		g.r.c.wg.Go(func() { g.r.appendSnapshot(g.name, records) })
+		g.r.c.wg.Go(func() { g.appendSnapshot(records) })
 	}
 }
 
 // appendSnapshot writes a snapshot through a producer of its own, so that its chunks never delay a heartbeat. One that
 // does not get through in time is left: somebody else writes the next.
-func (r *rationalizer) appendSnapshot(group string, records []lease.Record) {
+func (g *group) appendSnapshot(records []lease.Record) {
+	r := g.r
 	ctx, cancel := context.WithTimeout(r.c.ctx, time.Minute)
 	defer cancel()
 	p := r.c.client.NewProducer(r.c.set.topic, r.shard)
 	defer p.Close()
 	for i := range records {
-		message := []kafka.Message{{Key: []byte(group), Value: appendRecord(nil, &records[i])}}
+		message := []kafka.Message{{Key: []byte(g.name), Value: appendRecord(nil, &records[i])}}
 		for {
 			_, err := p.Append(ctx, message)
 			if err == nil {
 				break
 			}
 			if ctx.Err() != nil || kafka.Refused(err) && !kafka.LookAgain(err) {
-				r.c.report.warn(logrus.Fields{"group": group}, "marshal: a snapshot could not be written: "+err.Error())
+				g.mu.Lock()
+				defer g.mu.Unlock()
+				g.emit(logrus.WarnLevel, Event{Kind: Trouble, Err: err, Text: "a snapshot could not be written: " + err.Error()})
 				return
 			}
 			pause(ctx, retryPause())

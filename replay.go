@@ -39,7 +39,7 @@ func (g *group) ensure(ctx context.Context) error {
 		case ctx.Err() != nil, errors.Is(err, ErrUpgradeNeeded), errors.Is(err, errNoBase):
 			return errors.Join(ctx.Err(), err, before)
 		default: // the log was cut under our hands, or a broker is away: from the beginning
-			g.r.c.report.lasting("replay "+g.name, logrus.Fields{"group": g.name}, "marshal: cannot read the group's history: "+err.Error())
+			g.lasting("replay", callLimit, Event{Kind: Trouble, Err: fmt.Errorf("marshal: cannot read the group's history: %w", err), Text: "cannot read the group's history: " + err.Error()})
 			before = err
 			pause(ctx, retryPause())
 		}
@@ -175,7 +175,9 @@ func (g *group) await(ctx context.Context, t *tail, f found) (history.Base, erro
 	if err := g.oldest(ctx, b); err != nil {
 		return history.Base{}, err
 	}
-	c.report.info(logrus.Fields{"group": g.name}, "marshal: the group's history does not reach back to its beginning; waiting for a snapshot, or until nobody else is there")
+	g.mu.Lock()
+	g.emit(logrus.InfoLevel, Event{Kind: Trouble, Text: "the group's history does not reach back to its beginning; waiting for a snapshot, or until nobody else is there"})
+	g.mu.Unlock()
 	var reading recordReader
 	for {
 		records, wake := b.Tick(c.clock.now().Mono, g.r.tokenBase())
@@ -225,7 +227,7 @@ func (g *group) appendAll(ctx context.Context, p *kafka.Producer, records []leas
 			if kafka.Unauthorized(err) {
 				return err
 			}
-			g.r.c.report.lasting("probe "+g.name, logrus.Fields{"group": g.name}, "marshal: cannot write to the coordination topic: "+err.Error())
+			g.lasting("probe", callLimit, Event{Kind: Trouble, Err: fmt.Errorf("marshal: cannot write to the coordination topic: %w", err), Text: "cannot write to the coordination topic: " + err.Error()})
 		}
 	}
 	return nil
@@ -254,12 +256,11 @@ func (g *group) recheck(ctx context.Context) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.recheckAfter = g.r.c.clock.now().Mono + recheckEvery
-	f := logrus.Fields{"group": g.name}
 	switch {
 	case err != nil:
-		g.r.c.report.warn(f, "marshal: cannot read the group's history again: "+err.Error())
+		g.emit(logrus.WarnLevel, Event{Kind: Trouble, Err: err, Text: "cannot read the group's history again: " + err.Error()})
 	case same:
-		g.r.c.report.info(f, "marshal: the history is what this process had read; the other member will find its fault")
+		g.emit(logrus.InfoLevel, Event{Kind: HistoryDiffers, Text: "the history is what this process had read; the other member will find its fault"})
 	default:
 		g.reset("the log is not the one that was read")
 	}
@@ -324,8 +325,8 @@ func (g *group) reset(reason string) {
 		g.r.watch.add(g)
 		return
 	}
-	g.r.c.report.error(logrus.Fields{"group": g.name, "wait": wait},
-		fmt.Sprintf("marshal: %s: claims end, and this process joins again when all leases of before are over", reason))
+	g.emit(logrus.ErrorLevel, Event{Kind: HistoryDiffers, Text: fmt.Sprintf(
+		"%s: claims end, and this process joins again when all leases of before are over, in %v", reason, wait)})
 	g.r.c.wg.Go(func() {
 		if err := g.ensure(g.r.c.ctx); err != nil {
 			return // the cluster was terminated

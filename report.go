@@ -1,7 +1,7 @@
 package marshal
 
 import (
-	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,80 +12,106 @@ import (
 // reporter writes log lines on a goroutine of its own, so that a slow logger holds nobody up: no lock is held while it
 // writes, and who reports never waits. What does not fit is counted and the count is written.
 type reporter struct {
-	log     logrus.FieldLogger
-	lines   chan line
-	dropped atomic.Int64
+	log      logrus.FieldLogger
+	entries  chan entryOfLog
+	dropped  atomic.Int64
+	ailments ailments // of no group in particular
 
-	mu       sync.Mutex
-	problems map[string]*problem
+	wg   sync.WaitGroup
+	quit chan struct{} // closed: write what is left, and end
+	done chan struct{} // closed when it has ended
 }
 
-// problem is one that came before, and may last.
-type problem struct{ first, newest, told time.Time }
-
-type line struct {
+// entryOfLog is some lines that belong together.
+type entryOfLog struct {
 	level  logrus.Level
 	fields logrus.Fields
-	text   string
+	texts  []string
 }
 
 const (
 	reportQueue = 4096
-	reportEvery = 10 * time.Second // a problem that lasts is told again
-	lastsAfter  = 2 * time.Second  // what is over sooner is not told: leaders move, connections are cut
-	isNewAfter  = 5 * time.Second  // without it, it begins anew
+	lastWords   = time.Second // for what is left at the end: who ends waits for a logger no longer
 )
 
+// newReporter starts one. It must be closed.
 func newReporter(log logrus.FieldLogger) *reporter {
-	return &reporter{log: log, lines: make(chan line, reportQueue), problems: map[string]*problem{}}
+	r := &reporter{log: log, entries: make(chan entryOfLog, reportQueue), quit: make(chan struct{}), done: make(chan struct{})}
+	r.wg.Go(r.run)
+	return r
 }
 
-func (r *reporter) run(ctx context.Context) {
+func (r *reporter) run() {
+	defer close(r.done)
 	for {
 		select {
-		case l := <-r.lines:
-			r.write(l)
-		case <-ctx.Done():
-			r.rest()
+		case e := <-r.entries:
+			r.write(e)
+		case <-r.quit:
+			for end := time.Now().Add(lastWords); time.Now().Before(end); {
+				select {
+				case e := <-r.entries:
+					r.write(e)
+				default:
+					return
+				}
+			}
 			return
 		}
 	}
 }
 
-// rest writes what is left, for a second at most: a slow logger must not hold up who ends.
-func (r *reporter) rest() {
-	for end := time.Now().Add(time.Second); time.Now().Before(end); {
-		select {
-		case l := <-r.lines:
-			r.write(l)
-		default:
-			return
-		}
+// close writes what is left, for a second at most. A logger that blocks keeps the goroutine, and nothing else.
+func (r *reporter) close() {
+	close(r.quit)
+	await(r.done, lastWords)
+}
+
+// last writes a line after close.
+func (r *reporter) last(level logrus.Level, fields logrus.Fields, text string) {
+	written := make(chan struct{})
+	r.wg.Go(func() {
+		defer close(written)
+		r.write(entryOfLog{level: level, fields: fields, texts: []string{text}})
+	})
+	await(written, lastWords)
+}
+
+// await waits for something, for d at most.
+func await(done <-chan struct{}, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-done:
+	case <-t.C:
 	}
 }
 
-func (r *reporter) write(l line) {
+func (r *reporter) write(e entryOfLog) {
 	if n := r.dropped.Swap(0); n > 0 {
 		r.log.WithField("lines", n).Warn("marshal: log lines were dropped, the logger is too slow")
 	}
-	log := r.log.WithFields(l.fields)
-	switch l.level {
-	case logrus.ErrorLevel:
-		log.Error(l.text)
-	case logrus.WarnLevel:
-		log.Warn(l.text)
-	case logrus.DebugLevel:
-		log.Debug(l.text)
-	default:
-		log.Info(l.text)
+	log := r.log.WithFields(e.fields)
+	for _, text := range e.texts {
+		switch e.level {
+		case logrus.ErrorLevel:
+			log.Error(text)
+		case logrus.WarnLevel:
+			log.Warn(text)
+		case logrus.DebugLevel:
+			log.Debug(text)
+		default:
+			log.Info(text)
+		}
 	}
 }
 
-func (r *reporter) put(level logrus.Level, fields logrus.Fields, text string) {
+// put queues lines that belong together: they are written one after another, or dropped together.
+func (r *reporter) put(level logrus.Level, fields logrus.Fields, texts ...string) {
 	select {
-	case r.lines <- line{level: level, fields: fields, text: text}:
+	case r.entries <- entryOfLog{level: level, fields: fields, texts: texts}:
 	default:
-		r.dropped.Add(1)
+		r.dropped.Add(int64(len(texts)))
 	}
 }
 
@@ -93,28 +119,11 @@ func (r *reporter) info(f logrus.Fields, text string)  { r.put(logrus.InfoLevel,
 func (r *reporter) warn(f logrus.Fields, text string)  { r.put(logrus.WarnLevel, f, text) }
 func (r *reporter) error(f logrus.Fields, text string) { r.put(logrus.ErrorLevel, f, text) }
 
-// lasting writes a line about a problem that comes again and again, once it has lasted for 2 s, and then each 10 s.
+// lasting writes a line about a problem of no group in particular that comes again and again, once it has lasted for 2 s, and
+// then each 10 s.
 func (r *reporter) lasting(key string, f logrus.Fields, text string) {
-	if r.tell(key, time.Now()) {
+	now := time.Now()
+	if r.ailments.again(key, errors.New(text), 0, now, now) {
 		r.warn(f, text)
 	}
-}
-
-func (r *reporter) tell(key string, now time.Time) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	p := r.problems[key]
-	if p == nil || now.Sub(p.newest) > isNewAfter {
-		if len(r.problems) > reportQueue {
-			clear(r.problems)
-		}
-		r.problems[key] = &problem{first: now, newest: now}
-		return false
-	}
-	p.newest = now
-	if now.Sub(p.first) < lastsAfter || now.Sub(p.told) < reportEvery {
-		return false
-	}
-	p.told = now
-	return true
 }

@@ -32,15 +32,19 @@ func (c *Consumer) starter(ctx context.Context) {
 		case <-timer.C:
 		case <-c.starts:
 		}
-		err := errors.Join(c.startAll(ctx), c.repairAll(ctx))
+		began := time.Now()
+		soon, cancel := context.WithTimeout(ctx, callLimit)
+		err := errors.Join(c.startAll(soon), c.repairAll(soon))
+		cancel()
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			c.m.c.report.lasting("start "+c.m.groupID, c.m.fields(), "marshal: cannot begin all partitions yet: "+err.Error())
+			c.lasting("start", callLimit+c.options.RetryBackoffMax, c.trouble(began, "cannot begin all partitions yet", err))
 			timer.Reset(backoff)
 			backoff = min(2*backoff, c.options.RetryBackoffMax)
 		default:
+			c.ailments.over("start")
 			backoff = c.options.RetryBackoffMin
 		}
 	}
@@ -59,7 +63,9 @@ type start struct {
 // startAll begins what is claimed and has not begun.
 func (c *Consumer) startAll(ctx context.Context) error {
 	starts, unknown := c.pendingStarts()
+	var err error
 	if unknown {
+		err = errors.New("the topics have fewer partitions than the group has seen, as far as this process knows")
 		c.look()
 	}
 	c.consultWorld(starts)
@@ -72,9 +78,9 @@ func (c *Consumer) startAll(ctx context.Context) error {
 		}
 	}
 	if len(rest) == 0 {
-		return nil
+		return err
 	}
-	return c.startFromKafka(ctx, rest)
+	return errors.Join(err, c.startFromKafka(ctx, rest))
 }
 
 func (c *Consumer) pendingStarts() (starts []*start, unknown bool) {
@@ -380,7 +386,7 @@ func (c *Consumer) repairOne(ctx context.Context, p *partition, otherwise int64)
 	to := first
 	switch {
 	case c.options.OnOutOfRange == FailOutOfRange:
-		c.trouble(p, at, fmt.Errorf("out of range, the log has %d to %d%s: %w", first, end, otherwiseFrom(truncated, otherwise), kafka.ErrOutOfRange))
+		c.failing(p, at, fmt.Errorf("out of range, the log has %d to %d%s: %w", first, end, otherwiseFrom(truncated, otherwise), kafka.ErrOutOfRange))
 		return nil
 	case truncated: // what is there from then on is new, whatever was read at these offsets
 		to = max(first, min(otherwise, p.position()))

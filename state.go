@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sirupsen/logrus"
+
 	"github.com/kafka-marshal/marshal/internal/lease"
 	"github.com/kafka-marshal/marshal/internal/policy"
 )
@@ -158,9 +160,11 @@ func unheld(w *lease.World, plan *policy.Plan, clients map[lease.InstanceID]stri
 
 // PrintState writes State to the log, a line for the group, for each member and for each key. It does not block anything else.
 func (m *Marshaler) PrintState() {
-	for _, line := range m.State().lines() {
-		m.c.report.info(m.fields(), "marshal: "+line)
+	lines := m.State().lines()
+	for i := range lines {
+		lines[i] = "marshal: " + lines[i]
 	}
+	m.c.report.put(logrus.InfoLevel, m.fields(), lines...)
 }
 
 // PrintState writes the state of the consumer's group to the log; see Marshaler.PrintState.

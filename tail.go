@@ -83,10 +83,17 @@ func (t *tail) at(ctx context.Context, ms, end int64) (int64, error) {
 	return a.Offset, a.Err
 }
 
+// topics asks for the topic, for a while: who reads tells that nobody answers.
+func (t *tail) topics(ctx context.Context) (map[string]kafka.Topic, error) {
+	soon, cancel := context.WithTimeout(ctx, callLimit/2)
+	defer cancel()
+	return t.c.client.Topics(soon, t.c.set.topic)
+}
+
 func (t *tail) open(ctx context.Context) error {
 	p, ok := t.c.client.Leader(t.c.set.topic, t.shard)
 	if !ok || p.Leader < 0 {
-		topics, err := t.c.client.Topics(ctx, t.c.set.topic)
+		topics, err := t.topics(ctx)
 		if err != nil {
 			return err
 		}
@@ -103,7 +110,7 @@ func (t *tail) open(ctx context.Context) error {
 	}
 	conn, err := t.c.client.OpenFetch(ctx, p.Leader, kafka.FetchSettings{MaxWait: shardWait, MinBytes: 1, MaxBytes: shardBytes})
 	if err != nil { // the leader may be another by now
-		_, again := t.c.client.Topics(ctx, t.c.set.topic)
+		_, again := t.topics(ctx)
 		return errors.Join(err, again)
 	}
 	t.conn = conn
@@ -157,7 +164,7 @@ func (t *tail) take(ctx context.Context, p *kafka.FetchedPart, each func(*entry)
 		return t.lost(ctx, p.Err)
 	case p.Err != nil:
 		if kafka.LookAgain(p.Err) {
-			if _, err := t.c.client.Topics(ctx, t.c.set.topic); err != nil {
+			if _, err := t.topics(ctx); err != nil {
 				return errors.Join(p.Err, err)
 			}
 		}
@@ -199,7 +206,7 @@ func (t *tail) take(ctx context.Context, p *kafka.FetchedPart, each func(*entry)
 
 // lost decides what an offset that the broker does not have means.
 func (t *tail) lost(ctx context.Context, cause error) error {
-	topics, err := t.c.client.Topics(ctx, t.c.set.topic)
+	topics, err := t.topics(ctx)
 	if err != nil {
 		return errors.Join(cause, err)
 	}

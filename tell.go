@@ -5,52 +5,71 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/sirupsen/logrus"
 
 	"github.com/kafka-marshal/marshal/internal/lease"
 )
 
 // What happens in a group is told in the log as it happens: who comes and goes, what this process holds, whether it may hand out.
 
-// tell writes a line about what a record did to a member of the group. Called with g.mu held.
+// tell tells what a record did to a member of the group. Called with g.mu held.
 func (m *Marshaler) tell(e *lease.Event) {
-	r := m.c.report
 	switch e.Kind {
 	case lease.Joined:
 		if e.Instance == m.instance {
-			r.info(m.fields(), "marshal: joined the group as "+m.nameOf(e.Instance))
+			m.tellMember(logrus.InfoLevel, MemberJoined, e.Instance, "joined the group as "+m.nameOf(e.Instance))
 		} else {
-			r.info(m.fields(), "marshal: member "+m.nameOf(e.Instance)+" has joined")
-			if i := m.g.log.World().Instance(e.Instance); i != nil && i.Client == m.clientID && !m.leaving {
-				r.warn(m.fields(), "marshal: another process has joined under this client id; each should have its own")
+			m.tellMember(logrus.InfoLevel, MemberJoined, e.Instance, "member "+m.nameOf(e.Instance)+" has joined")
+			if i := m.g.log.World().Instance(e.Instance); i != nil && i.Client == m.clientID {
+				m.namesake(e.Instance)
 			}
 		}
 		m.warnOfMix()
 	case lease.Interested:
 		m.warnOfMix()
 	case lease.Left:
-		r.info(m.fields(), "marshal: member "+m.nameOf(e.Instance)+" has left")
+		m.tellMember(logrus.InfoLevel, MemberLeft, e.Instance, "member "+m.nameOf(e.Instance)+" has left")
 	case lease.Parked:
 		m.parked[e.Instance] = true
-		r.info(m.fields(), "marshal: member "+m.nameOf(e.Instance)+" has left, and its keys are kept for the next run of its client id")
+		m.tellMember(logrus.InfoLevel, MemberParked, e.Instance, "member "+m.nameOf(e.Instance)+" has left, and its keys are kept for the next run of its client id")
 	case lease.Evicted:
 		m.tellEnd(e)
 	}
 }
 
-// tellEnd writes why a member was declared dead. Called with g.mu held.
+// tellMember tells of a member. Called with g.mu held.
+func (m *Marshaler) tellMember(level logrus.Level, kind EventKind, id lease.InstanceID, text string) {
+	e := Event{Kind: kind, Instance: id.String(), Text: text}
+	if i := m.g.log.World().Instance(id); i != nil {
+		e.Client = i.Client
+	}
+	m.emit(level, e)
+}
+
+// tellEnd tells why a member was declared dead. Called with g.mu held.
 func (m *Marshaler) tellEnd(e *lease.Event) {
 	w := m.g.log.World()
 	who, by := w.Instance(e.Instance), w.Instance(e.By)
 	switch {
-	case e.Instance == m.instance: // our own end is told as such
+	case e.Instance == m.instance: // told as our own end
 	case m.parked[e.Instance]:
-		m.c.report.info(m.fields(), "marshal: the earlier run "+m.nameOf(e.Instance)+" is over, its keys are not kept any longer")
+		m.tellMember(logrus.InfoLevel, MemberEvicted, e.Instance, "the earlier run "+m.nameOf(e.Instance)+" is over, its keys are not kept any longer")
 	case who != nil && by != nil && who.Client == by.Client:
-		m.c.report.info(m.fields(), "marshal: member "+m.nameOf(e.Instance)+" was replaced by its next run, "+m.nameOf(e.By))
+		m.tellMember(logrus.InfoLevel, MemberEvicted, e.Instance, "member "+m.nameOf(e.Instance)+" was replaced by its next run, "+m.nameOf(e.By))
 	default:
-		m.c.report.warn(m.fields(), "marshal: member "+m.nameOf(e.Instance)+" was silent for its lease, and was declared dead by "+m.nameOf(e.By))
+		m.tellMember(logrus.WarnLevel, MemberEvicted, e.Instance, "member "+m.nameOf(e.Instance)+" was silent for its lease, and was declared dead by "+m.nameOf(e.By))
 	}
 	delete(m.parked, e.Instance)
+}
+
+// namesake notes a living process that has our client id. Called with g.mu held.
+func (m *Marshaler) namesake(id lease.InstanceID) {
+	if !m.leaving {
+		m.namesakes[id] = true
+		m.tellNamesakes()
+	}
 }
 
 // nameOf names an instance for people: its client id, and the beginning of its instance id. Called with g.mu held.
@@ -91,25 +110,26 @@ func (m *Marshaler) tellHoldings() {
 	}
 	if holds := strings.Join(text, ", "); holds != m.holds {
 		m.holds = holds
-		m.c.report.info(m.fields(), "marshal: holds "+holds)
+		m.c.report.info(m.fields(), "marshal: holds "+holds) // of the claims one by one whoever listens has heard
 	}
 }
 
-// tellTrust writes when hand-out stops because the lease is not confirmed any more, and when it goes on. Called with g.mu held.
+// tellTrust tells when hand-out stops because the lease is not confirmed any more, and when it goes on. Called with g.mu held.
 func (m *Marshaler) tellTrust() {
 	suspended := m.member != nil && m.isJoined && !m.trusted()
 	if suspended == m.suspended {
 		return
 	}
 	m.suspended = suspended
-	switch {
-	case !suspended:
-		m.c.report.info(m.fields(), "marshal: the lease is confirmed again, hand-out goes on")
-	case m.troubled() != nil:
-		m.c.report.warn(m.fields(), "marshal: hand-out is suspended, the lease was not confirmed in time: "+m.troubled().Error())
-	default:
-		m.c.report.warn(m.fields(), "marshal: hand-out is suspended, the lease was not confirmed in time")
+	if !suspended {
+		m.emit(logrus.InfoLevel, Event{Kind: HandOutResumed, Client: m.clientID, Text: "the lease is confirmed again, hand-out goes on"})
+		return
 	}
+	e := Event{Kind: HandOutSuspended, Client: m.clientID, Err: m.troubled(), Text: "hand-out is suspended, the lease was not confirmed in time"}
+	if e.Err != nil {
+		e.Text += ": " + e.Err.Error()
+	}
+	m.emit(logrus.WarnLevel, e)
 }
 
 // warnOfMix warns, once, of a topic that some of the group claim as a whole and others by partitions: one of the two kinds
@@ -123,22 +143,38 @@ func (m *Marshaler) warnOfMix() {
 					continue
 				}
 				m.mixed[t.Topic] = true
-				m.c.report.warn(m.fields(), fmt.Sprintf("marshal: topic %s is claimed as a whole by some members and by partitions by others (%s): "+
-					"set ClaimEntireTopic alike in the whole group, else some may get nothing of it", t.Topic, m.nameOf(i.ID)))
+				m.emit(logrus.WarnLevel, Event{
+					Kind: MixedClaims, Topic: t.Topic, Partition: lease.WholeTopic, Client: i.Client, Instance: i.ID.String(),
+					Text: fmt.Sprintf("topic %s is claimed as a whole by some members and by partitions by others (%s): "+
+						"set ClaimEntireTopic alike in the whole group, else some may get nothing of it", t.Topic, m.nameOf(i.ID)),
+				})
 			}
 		}
 	}
 }
 
-// tellTopic writes when a topic appears or vanishes.
+// tellTopic tells when a topic appears, grows or vanishes.
 func (c *Consumer) tellTopic(name string, was, now int) {
-	switch {
-	case now == 0:
-		c.m.c.report.warn(c.m.fields(), fmt.Sprintf("marshal: topic %s does not exist; asked for again every %v", name, c.options.WatchInterval))
-	case was == 0:
-		c.m.c.report.info(c.m.fields(), fmt.Sprintf("marshal: topic %s is there, with %d partitions", name, now))
-	default:
-		c.m.c.report.info(c.m.fields(), fmt.Sprintf("marshal: topic %s has %d partitions now, it had %d", name, now, was))
+	if now == 0 {
+		c.tellMissing(name)
+		return
+	}
+	c.ailments.over("topic " + name)
+	text := fmt.Sprintf("topic %s has %d partitions now, it had %d", name, now, was)
+	if was == 0 {
+		text = fmt.Sprintf("topic %s is there, with %d partitions", name, now)
+	}
+	c.m.emit(logrus.InfoLevel, Event{Kind: TopicChanged, Topic: name, Partition: lease.WholeTopic, Text: text})
+}
+
+// tellMissing warns of a topic that does not exist, at once and each minute.
+func (c *Consumer) tellMissing(name string) {
+	e := Event{
+		Kind: TopicChanged, Topic: name, Partition: lease.WholeTopic,
+		Text: fmt.Sprintf("topic %s does not exist; asked for again every %v", name, c.options.WatchInterval),
+	}
+	if c.ailments.remind("topic "+name, e.problem(), time.Now()) {
+		c.m.emit(logrus.WarnLevel, e)
 	}
 }
 
@@ -148,7 +184,25 @@ func (c *Consumer) tellStalled(p *partition) {
 	stalled, at, n := p.stalled && p.win.Full(), p.win.Position(), p.win.Len()
 	p.mu.Unlock()
 	if stalled && !c.options.StrictOrdering {
-		c.m.c.report.lasting(fmt.Sprintf("stalled %s %s/%d", c.m.groupID, p.topic, p.id), p.claim.fields(), fmt.Sprintf(
-			"marshal: %s/%d is paused at MaxInFlight: %d messages are handed out from offset %d on, which is not committed", p.topic, p.id, n, at))
+		c.stalled(p, fmt.Sprintf("%s/%d is paused at MaxInFlight: %d messages are handed out from offset %d on, which is not committed", p.topic, p.id, n, at))
 	}
 }
+
+// stalled tells, for as long as it lasts, that the messages of a partition are not finished. To be called each CommitInterval.
+func (c *Consumer) stalled(p *partition, text string) {
+	e := p.event(ClaimStalled, text)
+	e.Err = fmt.Errorf("%w: %s", ErrStalled, text)
+	c.lasting(fmt.Sprintf("stalled %s/%d", p.topic, p.id), c.options.CommitInterval, e)
+}
+
+// unanswered reports that the cluster does not say what there is of a topic: mostly that this user may not know.
+func (c *Consumer) unanswered(topic string, err error) {
+	c.mu.Lock()
+	c.problem(lease.Key{Topic: topic, Partition: lease.WholeTopic}, -1, err)
+	c.mu.Unlock()
+	e := c.trouble(time.Now(), "cannot ask for topic "+topic, err)
+	e.Topic, e.Partition = topic, lease.WholeTopic
+	c.lasting(unansweredFor+topic, callLimit+c.options.RetryBackoffMax, e)
+}
+
+const unansweredFor = "answer about "

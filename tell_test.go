@@ -103,17 +103,3 @@ func TestATopicWithOtherRecordsIsNotGrown(t *testing.T) {
 	require.ErrorContains(t, err, "records that are not marshal's")
 	assert.Nil(t, b.Kfake().PartitionInfo("orders", 4), "it has the partitions that it had")
 }
-
-func TestAProblemIsToldWhenItLasts(t *testing.T) {
-	r := newReporter(testutil.Logger(t))
-	at := time.Now()
-	told := 0
-	for range 300 { // a minute of a problem that comes five times a second
-		if r.tell("x", at) {
-			told++
-		}
-		at = at.Add(200 * time.Millisecond)
-	}
-	assert.Equal(t, 6, told)
-	assert.False(t, r.tell("y", at), "one that comes once is over sooner than it is told")
-}

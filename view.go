@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/IBM/sarama"
+	"github.com/sirupsen/logrus"
 
 	"github.com/kafka-marshal/marshal/internal/kafka"
 	"github.com/kafka-marshal/marshal/internal/lease"
@@ -41,7 +42,7 @@ func (m *Marshaler) Partitions(topicName string) int {
 		err = t.Err
 	}
 	if err != nil && m.ctx.Err() == nil {
-		m.c.report.warn(m.fields(), fmt.Sprintf("marshal: cannot ask for topic %s: %v", topicName, err))
+		m.emit(logrus.WarnLevel, Event{Kind: Trouble, Topic: topicName, Partition: lease.WholeTopic, Err: err, Text: fmt.Sprintf("cannot ask for topic %s: %v", topicName, err)})
 	}
 	return len(topics[topicName].Partitions)
 }
@@ -56,7 +57,7 @@ func (m *Marshaler) Topics() []string {
 	}
 	names, err := m.c.client.TopicNames(ctx)
 	if err != nil && m.ctx.Err() == nil {
-		m.c.report.warn(m.fields(), fmt.Sprintf("marshal: cannot ask for the topics: %v", err))
+		m.emit(logrus.WarnLevel, Event{Kind: Trouble, Err: err, Text: fmt.Sprintf("cannot ask for the topics: %v", err)})
 	}
 	return slices.DeleteFunc(names, func(name string) bool { return name == m.c.set.topic })
 }

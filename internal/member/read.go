@@ -83,7 +83,7 @@ func (m *Member) ended(e *lease.Event) bool {
 		m.leave()
 	case lease.Evicted:
 		m.notice(Notice{Kind: Rejoining, Other: e.By})
-		m.end("evicted by " + e.By.String())
+		m.end("evicted by " + m.nameOf(e.By))
 	default:
 		return false
 	}

@@ -248,9 +248,17 @@ func (m *Member) holder(k lease.Key) string {
 	case l.Instance == m.cfg.Instance:
 		return fmt.Sprintf("ours with epoch %d", l.Epoch)
 	case other != k:
-		return fmt.Sprintf("%v holds %s/%d", l.Instance, other.Topic, other.Partition)
+		return fmt.Sprintf("%s holds %s/%d", m.nameOf(l.Instance), other.Topic, other.Partition)
 	}
-	return fmt.Sprintf("%v holds it", l.Instance)
+	return m.nameOf(l.Instance) + " holds it"
+}
+
+// nameOf names an instance for people: its client id, and the beginning of its instance id.
+func (m *Member) nameOf(id lease.InstanceID) string {
+	if i := m.world().Instance(id); i != nil {
+		return fmt.Sprintf("%s (%v)", i.Client, id)
+	}
+	return id.String()
 }
 
 func (m *Member) stop(k lease.Key, c *claim, reason string) {

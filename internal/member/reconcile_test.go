@@ -39,7 +39,7 @@ func TestRunningButNotHeldStops(t *testing.T) {
 	s.pass(reading)
 	require.True(t, p.did(Stop, k))
 	last := p.actions[len(p.actions)-1]
-	assert.Equal(t, q.id.String()+" holds it", last.Reason)
+	assert.Equal(t, "q ("+q.id.String()+") holds it", last.Reason)
 }
 
 func TestHeldAndWantedButNotRunningStarts(t *testing.T) {

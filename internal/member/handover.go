@@ -99,17 +99,36 @@ func (m *Member) Drained(k lease.Key, epoch int64, topicID lease.TopicID, ps []P
 	return m.settle(now)
 }
 
-// GiveUp asks to hand k to somebody fitter (StallTimeout): drain, then Release with unfit.
+// Fitter is who would get k if we gave it up now as unfit for it: one that has shown that it lives, may have the key and has
+// no mark against it; zero: nobody.
+func (m *Member) Fitter(k lease.Key) lease.InstanceID {
+	if m.stage != member || m.claims.plan == nil {
+		return lease.InstanceID{}
+	}
+	return m.claims.plan.Successor(k, m.cfg.Instance, func(id lease.InstanceID) bool {
+		return !m.fit(id) || m.world().Unfit(id, k)
+	})
+}
+
+// GiveUp asks to hand k to somebody fitter (StallTimeout): drain, then Release with unfit. Where there is nobody, or nobody
+// any more when it is drained, it stays: who marks a key against itself knows of one that has not done so, so a message that stops
+// everybody makes the round once, and the last one keeps it.
 func (m *Member) GiveUp(k lease.Key, epoch int64, now Now) Output {
 	if m.stage == over {
 		return m.done()
 	}
 	m.clocks(now)
-	if c := m.claims.run[k]; c != nil && c.epoch == epoch && !c.lost {
+	if c := m.claims.run[k]; c != nil && c.epoch == epoch && !c.lost && !m.Fitter(k).IsZero() {
 		c.unfit = true
 		m.claims.stale = true
 	}
 	return m.settle(now)
+}
+
+// givesUp tells whether a claim that was given up still is: a leaver hands its keys to whomever the plan names, and without
+// an heir it goes on.
+func (m *Member) givesUp(k lease.Key, c *claim) bool {
+	return c.unfit && !m.leaving.active && !m.heir(k, true).IsZero()
 }
 
 // parcel is what one Release is about.

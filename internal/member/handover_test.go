@@ -1,6 +1,7 @@
 package member
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -382,18 +383,28 @@ func TestHandedMoreThanOurMaximumWeHandOnByThePlan(t *testing.T) {
 func TestWhoGaveAKeyUpTakesItAgainNoSoonerThanASecondLaterDoublingToAMinute(t *testing.T) {
 	s := newScript(t)
 	p := s.process("p", Config{}, want(some(1)))
-	s.pass(time.Second)
-	want := time.Second
-	for range 9 {
-		require.True(t, p.hands(part(0)))
+	// giveUp hands the key to somebody new, who leaves at once: nobody else is there to take it.
+	giveUp := func(round int) (gone time.Duration) {
+		q := s.process(fmt.Sprint("q", round), Config{}, want(some(1)))
+		s.until(5*time.Second, "somebody fitter", func() bool { return p.m.Fitter(part(0)) == q.id })
 		p.do(p.m.GiveUp(part(0), p.keys[part(0)].Epoch, p.clock(false)))
 		rec := p.written[len(p.written)-1]
 		require.Equal(t, lease.KindRelease, rec.Kind)
 		require.True(t, rec.Release.Unfit)
+		require.Equal(t, q.id, rec.Release.Successor)
 		s.pass(writing + reading)
-		gone := s.now
-		require.Zero(t, p.runs())
-		s.pass(want - ms)
+		gone = s.now
+		require.True(t, q.holds(part(0)))
+		q.crashed = true
+		s.append(lease.Record{Kind: lease.KindLeave, Instance: q.id, Seq: q.m.own.seq + 1})
+		return gone
+	}
+	s.pass(time.Second)
+	want := time.Second
+	for round := range 9 {
+		require.True(t, p.hands(part(0)))
+		gone := giveUp(round)
+		s.pass(gone + want - ms - s.now)
 		require.False(t, p.holds(part(0)))
 		s.until(100*ms, "taken again", func() bool { return p.runs() == 1 })
 		assert.InDelta(t, want, s.now-gone, float64(60*ms))
@@ -402,29 +413,137 @@ func TestWhoGaveAKeyUpTakesItAgainNoSoonerThanASecondLaterDoublingToAMinute(t *t
 	// Once its progress moves in our hands it is a key like others.
 	p.commit(part(0), 1)
 	s.pass(2 * time.Second)
-	p.do(p.m.GiveUp(part(0), p.keys[part(0)].Epoch, p.clock(false)))
+	giveUp(9)
 	s.pass(1200 * ms)
 	assert.Equal(t, 1, p.runs())
 }
 
-func TestAKeyThatIsGivenUpGoesToSomebodyFitter(t *testing.T) {
+func TestAKeyIsGivenUpToSomebodyFitterAlone(t *testing.T) {
+	join := func(s *script, name string, i lease.Interest) *proc {
+		p := s.process(name, Config{}, want(i))
+		s.pass(5 * time.Second)
+		return p
+	}
+	givenUpBefore := func(s *script) *proc { // by q to p
+		q := join(s, "q", some(2))
+		p := join(s, "p", some(2))
+		q.do(q.m.GiveUp(part(0), q.keys[part(0)].Epoch, q.clock(false)))
+		s.pass(5 * time.Second)
+		return p
+	}
+	full := some(2)
+	full.Max = 1
+	for _, c := range []struct {
+		name  string
+		build func(s *script) (holder *proc)
+		to    string
+	}{
+		{"alone", func(s *script) *proc { return join(s, "p", some(2)) }, ""},
+		{"another", func(s *script) *proc { p := join(s, "p", some(2)); join(s, "q", some(2)); return p }, "q"},
+		{"another wants other keys", func(s *script) *proc {
+			p := join(s, "p", some(2))
+			join(s, "q", lease.Interest{Topics: []lease.TopicInterest{{Topic: "u", Partitions: 1}}})
+			return p
+		}, ""},
+		{"another is full", func(s *script) *proc { p := join(s, "p", some(2)); join(s, "q", full); return p }, ""},
+		{"another has not shown that it lives", func(s *script) *proc {
+			p := join(s, "p", some(2))
+			s.process("q", Config{}, want(some(2))).crashed = true
+			s.pass(50 * ms)
+			return p
+		}, ""},
+		{"another is silent", func(s *script) *proc {
+			p := join(s, "p", some(2))
+			join(s, "q", some(2)).crashed = true
+			s.pass(5 * time.Second)
+			return p
+		}, ""},
+		{"another gave it up itself", givenUpBefore, ""},
+		{"another gave it up, a third did not", func(s *script) *proc { p := givenUpBefore(s); join(s, "r", some(2)); return p }, "r"},
+		{"another gave it up, and joined anew since", func(s *script) *proc {
+			p := givenUpBefore(s)
+			s.procs[0].want(want(some(3)))
+			s.pass(5 * time.Second)
+			return p
+		}, "q"},
+	} {
+		s := newScript(t)
+		p := c.build(s)
+		require.True(t, p.hands(part(0)), c.name)
+		var to lease.InstanceID
+		if c.to != "" {
+			to = instance(c.to)
+		}
+		assert.Equal(t, to, p.m.Fitter(part(0)), c.name)
+		p.do(p.m.GiveUp(part(0), p.keys[part(0)].Epoch, p.clock(false)))
+		s.pass(10 * ms)
+		assert.Equal(t, to.IsZero(), p.hands(part(0)), "%s: without anybody it goes on", c.name)
+	}
+}
+
+func TestAKeyWhoseHeirIsGoneWhenItIsDrainedGoesOn(t *testing.T) {
 	s := newScript(t)
 	p, q := pair(s)
 	k := first(p)
+	p.slow = true
 	p.do(p.m.GiveUp(k, p.keys[k].Epoch, p.clock(false)))
-	s.pass(20 * ms)
-	require.True(t, q.hands(k))
-	s.pass(time.Minute)
-	assert.True(t, q.hands(k), "nobody wanders")
-	assert.Equal(t, 4, p.runs()+q.runs())
-	// Both are unfit now: whose trial is longer ago tries again.
-	q.do(q.m.GiveUp(k, q.keys[k].Epoch, q.clock(false)))
-	s.pass(100 * ms)
-	require.True(t, p.hands(k))
-	p.do(p.m.GiveUp(k, p.keys[k].Epoch, p.clock(false)))
-	s.pass(100 * ms)
-	require.False(t, p.hands(k) || q.hands(k))
-	s.until(2*time.Second, "another trial", func() bool { return p.hands(k) || q.hands(k) })
+	require.False(t, p.hands(k), "it drains")
+	q.leave(false, 0)
+	s.until(time.Second, "it goes on", func() bool { return p.hands(k) })
+	assert.True(t, p.did(Resume, k))
+	for _, r := range p.of(lease.KindRelease) {
+		assert.False(t, r.Release.Unfit)
+	}
+}
+
+// A message that nobody can handle makes the round once, and the last one keeps it.
+func TestWhatStopsEverybodyMakesTheRoundOnce(t *testing.T) {
+	for n := 2; n <= 4; n++ {
+		s := newScript(t)
+		var all []*proc
+		for i := range n {
+			all = append(all, s.process(fmt.Sprint("p", i), Config{}, want(some(4))))
+		}
+		s.pass(10 * time.Second)
+		moves := 0
+		for range 100 { // stuck wherever it is, and noticed each second
+			for _, p := range all {
+				if p.hands(part(0)) && !p.m.Fitter(part(0)).IsZero() {
+					p.do(p.m.GiveUp(part(0), p.keys[part(0)].Epoch, p.clock(false)))
+					moves++
+					break
+				}
+			}
+			s.pass(time.Second)
+			held := 0
+			for _, p := range all {
+				if p.hands(part(0)) {
+					held++
+				}
+			}
+			require.Equal(t, 1, held, "never an orphan")
+		}
+		assert.Equal(t, n-1, moves, "of %d", n)
+	}
+}
+
+// One process that can handle nothing gives everything away, once, and the others keep it.
+func TestASickProcessGivesEverythingAway(t *testing.T) {
+	s := newScript(t)
+	p, q := pair(s)
+	gaveUp := 0
+	for range 100 {
+		for _, k := range p.m.Running() {
+			if !p.m.Fitter(k).IsZero() {
+				p.do(p.m.GiveUp(k, p.keys[k].Epoch, p.clock(false)))
+				gaveUp++
+			}
+		}
+		s.pass(time.Second)
+	}
+	assert.Equal(t, 4, q.runs())
+	assert.Zero(t, p.runs())
+	assert.LessOrEqual(t, gaveUp, 4, "each key at most once")
 }
 
 func TestALeaveNamesOneLifeOfATopicAndLeavesPositionsOfTheOtherOut(t *testing.T) {

@@ -198,6 +198,16 @@ func TestTheCanonicalFormTellsMembersApart(t *testing.T) {
 	note("heartbeat")
 	m.Acked(m.own.seq, now)
 	note("acknowledgement")
+	offset, _ := log.Position()
+	for seq := range uint64(3) {
+		rec := lease.Record{Kind: lease.KindHeartbeat, Instance: instance("other"), Seq: seq + 1, Offset: offset + 1 + int64(seq)}
+		if seq == 0 {
+			rec.Kind, rec.Join = lease.KindJoin, lease.Join{Client: "o", TTL: 10 * time.Second, Interests: []lease.Interest{some(2)}}
+		}
+		events, _ := log.Take(&rec, nil, nil)
+		m.Step(events, now)
+	}
+	note("somebody who is fit")
 	m.GiveUp(part(0), e, now)
 	note("drain")
 	m.Drained(part(0), e, lease.TopicID{}, nil, now)

@@ -346,6 +346,9 @@ func (m *Member) attend(k lease.Key, epoch int64) {
 	if c != nil && (c.lost || c.release != 0) {
 		return // until we know what became of the Release
 	}
+	if c != nil {
+		c.unfit = m.givesUp(k, c)
+	}
 	switch m.fate(k) {
 	case run:
 		switch {

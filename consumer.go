@@ -154,6 +154,7 @@ func (c *Consumer) enlist() error {
 		}
 	}
 	m.consumers = append(m.consumers, c)
+	m.gatherAt = min(m.gatherAt, m.c.clock.now().Mono+c.options.CommitInterval)
 	for _, name := range c.names {
 		switch known := c.known[name]; {
 		case known.Err != nil && !errors.Is(known.Err, kafka.ErrUnknownTopic):
@@ -371,8 +372,12 @@ func (c *Consumer) reopen(cl *claim) {
 
 // positions collects the positions that moved, and the load.
 func (c *Consumer) positions(ps []member.Position, load *lease.Load) []member.Position {
+	now := c.m.c.clock.now().Mono
 	for _, cl := range c.running() {
 		for _, p := range cl.partitions() {
+			if limit := c.options.StallTimeout; limit > 0 {
+				p.watchStall(limit, now)
+			}
 			if p.moved.Swap(false) {
 				ps = append(ps, p.report())
 			}

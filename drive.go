@@ -359,6 +359,9 @@ func (m *Marshaler) turn() time.Duration {
 		} else if deadline > 0 {
 			next = min(next, deadline)
 		}
+		if m.member != nil && collect {
+			m.ease(c, now.Mono)
+		}
 	}
 	if m.member != nil && (m.flush && m.flushed == 0 || due && len(positions) > 0) {
 		m.flush, m.flushed = false, now.Mono

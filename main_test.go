@@ -210,6 +210,18 @@ func (l *lines) has(level, part string) bool {
 	return slices.ContainsFunc(l.texts, func(s string) bool { return strings.HasPrefix(s, level) && strings.Contains(s, part) })
 }
 
+// times counts the lines.
+func (l *lines) times(level, part string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range l.texts {
+		if strings.HasPrefix(s, level) && strings.Contains(s, part) {
+			n++
+		}
+	}
+	return n
+}
+
 // logged is a logger that writes into the test's log, and remembers.
 func logged(t testing.TB) (*logrus.Logger, *lines) {
 	log, seen := testutil.Logger(t), &lines{}

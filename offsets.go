@@ -89,7 +89,7 @@ func (c *Consumer) commitOffsets(ctx context.Context, all bool) error {
 	commits := slices.Clone(finals)
 	for _, cl := range c.running() {
 		for _, p := range cl.partitions() {
-			if all || p.position() != p.committed {
+			if all || p.position() != p.committed || p.repeats > 0 {
 				parts = append(parts, p)
 				commits = append(commits, p.offset())
 			}
@@ -109,7 +109,11 @@ func (c *Consumer) commitOffsets(ctx context.Context, all bool) error {
 		if commits[i].Err != nil {
 			errs = append(errs, fmt.Errorf("%s/%d: %w", commits[i].Topic, commits[i].Partition, commits[i].Err))
 		} else if i >= len(finals) {
-			parts[i-len(finals)].committed = commits[i].Offset
+			p := parts[i-len(finals)]
+			if commits[i].Offset == p.committed {
+				p.repeats = max(p.repeats-1, 0)
+			}
+			p.committed = commits[i].Offset
 		}
 	}
 	return errors.Join(errs...)

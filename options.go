@@ -166,6 +166,12 @@ type ConsumerOptions struct {
 	// RestartGrace is for how long keys are kept for the next run after Terminate(false), up to an hour; the lease's ttl if that is
 	// longer. Defaults to 30 s.
 	RestartGrace time.Duration
+	// StallTimeout is how long the oldest message in hand of a partition may stay unfinished, 100 ms to 1 hour; 0: as long as it
+	// likes. It counts from when that message was handed out, or from when the one before it was finished if that was later; of a Batch
+	// that is committed in one that is the time for all of it. A partition (a topic with ClaimEntireTopic) that stands longer is given to a
+	// member that has not given it up itself, drained within DrainTimeout as always. Where there is none it stays here and goes on;
+	// events and log say so. It is looked at each CommitInterval. Defaults to 0.
+	StallTimeout time.Duration
 	// WatchInterval is how often topics and their partition counts are asked for, 10 ms to 1 hour. Defaults to 10 s.
 	WatchInterval time.Duration
 	// LagInterval is how often the ends of the logs are asked for of partitions that are held and from which no fetch brings
@@ -227,6 +233,9 @@ func (o ConsumerOptions) Validate() error {
 	span("CommitInterval", o.CommitInterval, 10*time.Millisecond, time.Minute)
 	span("DrainTimeout", o.DrainTimeout, time.Millisecond, time.Hour)
 	span("RestartGrace", o.RestartGrace, time.Millisecond, lease.MaxGrace)
+	if o.StallTimeout != 0 {
+		span("StallTimeout", o.StallTimeout, 100*time.Millisecond, time.Hour)
+	}
 	span("WatchInterval", o.WatchInterval, 10*time.Millisecond, time.Hour)
 	span("LagInterval", o.LagInterval, 100*time.Millisecond, time.Hour)
 	span("RetryBackoffMin", o.RetryBackoffMin, time.Millisecond, time.Minute)

@@ -37,11 +37,15 @@ type partition struct {
 	fetches   int       // counts the times that next was set from outside: answers to earlier requests are void
 	stalled   bool      // messages are there, but the window is full
 	committed int64     // the position last committed to Kafka; -1: none
+	repeats   int       // how often it is committed again, moved or not: the last commit of its owner of before may come late
 
 	// guarded by the lock of the claim's reading
 	unsent  []*Message // reserved in the window and not handed out: the gate closed before, or a reader gave them back
 	waiting bool       // it is in the queue of partitions that have something to hand out
 	ages    window.Ages
+
+	stall        stall
+	stalledSince atomic.Int64 // Mono since when the oldest message in hand is unfinished for too long; 0: it is not
 
 	fetch fetchState // guarded by the fetcher's lock
 }
@@ -55,7 +59,7 @@ type slab struct {
 func newPartition(c *claim, id int32, topicID lease.TopicID, start int64, limit int) *partition {
 	p := &partition{
 		claim: c, topic: c.key.Topic, id: id, topicID: topicID, token: c.token, win: window.New(start, limit),
-		next: start, lastEpoch: -1, logEnd: -1, committed: -1,
+		next: start, lastEpoch: -1, logEnd: -1, committed: -1, repeats: 2,
 	}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
 	p.moved.Store(true) // the start is worth reporting: an owner that dies at once must not lose it

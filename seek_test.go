@@ -296,3 +296,33 @@ func (b *bench) refuseListOffsets(topic string, partition int32) {
 		return resp, nil, true
 	})
 }
+
+// The last commit of who handed a partition over may come to Kafka after the first one of who has it now.
+func TestKafkasOffsetDoesNotStayBehindAfterAHandOver(t *testing.T) {
+	b := newBench(t)
+	require.NoError(t, b.CreateTopic("t", 1, nil))
+	b.fill("t", 1, 0, 10)
+	ctx := within(t, patience)
+	m1 := b.marshaler("a")
+	c1 := b.consumer(m1, ConsumerOptions{CommitInterval: 20 * time.Millisecond}, "t")
+	msg, err := c1.FetchMessage(ctx)
+	require.NoError(t, err)
+	require.NoError(t, msg.Commit())
+	m2 := b.marshaler("b")
+	k := collect(t, b.consumer(m2, ConsumerOptions{CommitInterval: 500 * time.Millisecond}, "t"))
+	m1.Terminate()
+	eventually(t, "handed over", func() bool { return k.count() == 9 })
+	b.committedAt("t", 0, 10)
+	late := []kafka.Committed{{Topic: "t", Offset: 1, Metadata: m1.metadata(lifeOf(m2), msg.Token())}}
+	require.NoError(t, m2.c.client.CommitOffsets(ctx, testGroup, late))
+	require.NoError(t, late[0].Err)
+	b.committedAt("t", 0, 10)
+}
+
+// lifeOf is the topic id of t.
+func lifeOf(m *Marshaler) lease.TopicID {
+	m.g.mu.Lock()
+	defer m.g.mu.Unlock()
+	p, _ := m.g.log.World().Progress("t", 0)
+	return p.TopicID
+}

@@ -250,6 +250,9 @@ func (a *agent) turn(c *claim, waking bool) {
 	}
 	if c.stuck && s.now >= c.stuckAt && !waking && !c.draining {
 		c.stuckAt = s.now + s.between(4*s.commitEvery, 8*s.commitEvery)
+		if heir := s.byID[a.m.Fitter(c.key)]; heir != nil && heir.p != a.p && heir.p.phase != dead && !s.quiet && s.chance(0.3) {
+			s.after(s.between(s.commitEvery, s.ttl/2), heir.p.dieForAWhile) // so that the key comes back to who gave it up
+		}
 		a.do(a.m.GiveUp(c.key, c.epoch, a.p.nowClocks()))
 		return
 	}

@@ -36,6 +36,14 @@ func (s *simulation) causeCrash(k faultKind) bool {
 	return true
 }
 
+// dieForAWhile kills a process that may have died meanwhile, and starts it again later.
+func (p *process) dieForAWhile() {
+	if s := p.sim; p.phase != dead && !s.quiet {
+		p.crash()
+		s.after(s.between(2*s.ttl, 4*s.ttl), p.startAgain)
+	}
+}
+
 // startAgain starts a dead process.
 func (p *process) startAgain() {
 	if p.phase == dead && !p.sim.quiet {

@@ -154,6 +154,12 @@ func (s *simulation) noteClaim(plan *policy.Plan, rec *lease.Record) {
 func (s *simulation) noteEvent(e *entry, ev *lease.Event) {
 	r, t := &s.ref, &s.table
 	switch ev.Kind {
+	case lease.Granted, lease.HandedOver:
+		if r.before.marked(r.world, ev.Instance, ev.Key) {
+			t.branch(unfitRetakenBranch)
+		}
+	}
+	switch ev.Kind {
 	case lease.Joined:
 		if first, ok := r.firstJoin[ev.Instance]; !ok || first <= r.baseAt {
 			r.firstJoin[ev.Instance] = e.offset
@@ -184,9 +190,6 @@ func (s *simulation) noteEvent(e *entry, ev *lease.Event) {
 			t.branch(reclaimParkedBranch)
 		}
 		if a := s.byID[ev.Instance]; a != nil {
-			if r.before.marked(r.world, ev.Instance, ev.Key) {
-				t.branch(unfitRetakenBranch)
-			}
 			for _, k := range a.plan.wanted.Pinned {
 				if k == ev.Key {
 					t.branch(pinnedBranch)

@@ -47,7 +47,7 @@ func openSecure(t *testing.T, kind secure.Kind) *secure.Brokers {
 	require.NoError(t, err)
 	b := &secure.Brokers{
 		Addrs:      strings.Split(strings.TrimSpace(kafkaScript(t, "addrs", string(kind))), ","),
-		AdminAddrs: real(), Admin: sarama.NewConfig(), Authority: a, Session: 3 * time.Second, Renewable: 30 * time.Second, TTL: 3 * time.Second,
+		AdminAddrs: real(), Admin: sarama.NewConfig(), Authority: a, Session: 3 * time.Second, Renewable: 30 * time.Second, TTL: 3 * time.Second, Tokens: true,
 	}
 	b.Admin.Version = sarama.V3_6_0_0
 	serve := func(c tls.Certificate) { serveCertificate(t, b, dir, kind, c) }

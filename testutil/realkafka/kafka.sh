@@ -34,7 +34,8 @@
 # KAFKA_JVM       options of each JVM; the default starts twice as fast as Java's own and is slower under load
 # KAFKA_PROPS     more lines for server.properties, e.g. $'broker.session.timeout.ms=2000'
 # KAFKA_SECURITY  1: listeners with security beside the plain one, and authorization.
-#                 tls, mtls (wants a client certificate), sasl and sasltls (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512).
+#                 tls, mtls (wants a client certificate), sasl and sasltls (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512;
+#                 sasltls also OAUTHBEARER, with tokens that nobody has signed).
 #                 LAB/tls has ca.pem and the keys and certificates server.pem, client.pem (CN=worker), and ca-key.pem.
 #                 Users, by every mechanism: worker (worker-secret), who may do everything, as may who comes without a name;
 #                 and limited (limited-secret), who may do what an ACL grants. Sessions of SCRAM-SHA-256 last 3 s,
@@ -160,6 +161,9 @@ secure() {
 		listener.name.mtls.ssl.client.auth=required
 		listener.name.mtls.ssl.principal.mapping.rules=RULE:^CN=([^,]*).*\$/\$1/
 		sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512
+		listener.name.sasltls.sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER
+		listener.name.sasltls.oauthbearer.sasl.jaas.config=$module.oauthbearer.OAuthBearerLoginModule required;
+		listener.name.sasltls.oauthbearer.connections.max.reauth.ms=3600000
 		authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 		super.users=User:ANONYMOUS;User:worker
 	END
@@ -351,12 +355,10 @@ reset-offsets)
 	;;
 user)
 	args "user NAME [PASSWORD]" 2 $#
-	if [[ -n ${3:-} ]]; then
-		wish=(--add-config "SCRAM-SHA-256=[password=$3],SCRAM-SHA-512=[password=$3]")
-	else
-		wish=(--delete-config "SCRAM-SHA-256,SCRAM-SHA-512")
-	fi
-	tool kafka-configs --alter --entity-type users --entity-name "$2" "${wish[@]}"
+	for m in SCRAM-SHA-256 SCRAM-SHA-512; do # one at a time: a request may change a user once
+		if [[ -n ${3:-} ]]; then wish=(--add-config "$m=[password=$3]"); else wish=(--delete-config "$m"); fi
+		tool kafka-configs --alter --entity-type users --entity-name "$2" "${wish[@]}"
+	done
 	;;
 plain)
 	args "plain NAME [PASSWORD]" 2 $#

@@ -53,6 +53,7 @@ type Brokers struct {
 	Silent     bool                  // they hang up on wrong credentials, where Apache Kafka says why
 	Session    time.Duration         // how long a session of SCRAM-SHA-256 lasts over SASL: too short to be renewed in time
 	Renewable  time.Duration         // how long a session of PLAIN lasts over SASLTLS; 0: for ever
+	Tokens     bool                  // SASLTLS takes OAUTHBEARER, with tokens that nobody has signed
 	TTL        time.Duration         // a lease that is short for them
 }
 
@@ -113,11 +114,12 @@ func (l *lab) produce(topic string, partitions int32, n int) {
 type login struct {
 	mechanism sarama.SASLMechanism // "": not by SASL
 	user      string
-	password  func() string // asked at each log-in of SCRAM
+	password  func() string              // asked at each log-in of SCRAM
+	tokens    sarama.AccessTokenProvider // of OAUTHBEARER
 }
 
 func as(mechanism sarama.SASLMechanism, user string) login {
-	return login{mechanism, user, func() string { return Secret(user) }}
+	return login{mechanism: mechanism, user: user, password: func() string { return Secret(user) }}
 }
 
 // usual is the log-in of the worker to a listener of the lab's kind.
@@ -143,7 +145,9 @@ func (l *lab) config(who login) (*sarama.Config, *wire) {
 	}
 	if who.mechanism != "" {
 		cfg.Net.SASL.Enable, cfg.Net.SASL.Mechanism = true, who.mechanism
-		cfg.Net.SASL.User, cfg.Net.SASL.Password = who.user, who.password()
+		if cfg.Net.SASL.TokenProvider = who.tokens; who.tokens == nil {
+			cfg.Net.SASL.User, cfg.Net.SASL.Password = who.user, who.password()
+		}
 		cfg.Net.SASL.SCRAMClientGeneratorFunc = func() sarama.SCRAMClient { return &scram{mechanism: who.mechanism, password: who.password} }
 	}
 	return cfg, w

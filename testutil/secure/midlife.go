@@ -2,6 +2,9 @@ package secure
 
 import (
 	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -21,7 +24,7 @@ func midlife(t *testing.T, open func(*testing.T, Kind) *Brokers) {
 	t.Run("a changed password stops hand-out when connections end", func(t *testing.T) {
 		l := newLab(t, open, SASLTLS)
 		password := l.changing(sarama.SASLTypeSCRAMSHA512)
-		l.outage(login{sarama.SASLTypeSCRAMSHA512, Worker, password.get}, func(p *process) {
+		l.outage(login{mechanism: sarama.SASLTypeSCRAMSHA512, user: Worker, password: password.get}, refusal, func(p *process) {
 			l.setPassword(sarama.SASLTypeSCRAMSHA512, "changed")
 			p.w.cut()
 		}, func() { password.set("changed") })
@@ -29,20 +32,57 @@ func midlife(t *testing.T, open func(*testing.T, Kind) *Brokers) {
 	t.Run("a changed password stops hand-out when sessions end", func(t *testing.T) {
 		l := newLab(t, open, SASL)
 		password := l.changing(sarama.SASLTypeSCRAMSHA256)
-		l.outage(login{sarama.SASLTypeSCRAMSHA256, Worker, password.get}, func(*process) {
+		l.outage(login{mechanism: sarama.SASLTypeSCRAMSHA256, user: Worker, password: password.get}, refusal, func(*process) {
 			l.setPassword(sarama.SASLTypeSCRAMSHA256, "changed")
 		}, func() { password.set("changed") })
 	})
+	for _, c := range []struct {
+		name, says string
+		give       func() (*sarama.AccessToken, error)
+	}{
+		{"no tokens", "the service of tokens is away", func() (*sarama.AccessToken, error) { return nil, errors.New("the service of tokens is away") }},
+		{"expired tokens", refusal, func() (*sarama.AccessToken, error) { return token(-time.Minute), nil }},
+	} {
+		t.Run("a provider that gives "+c.name+" stops hand-out when connections end", func(t *testing.T) {
+			l := newLab(t, open, SASLTLS)
+			if !l.Tokens {
+				t.Skip("no OAUTHBEARER")
+			}
+			p := &provider{}
+			good := func() (*sarama.AccessToken, error) { return token(time.Hour), nil }
+			p.give.Store(&good)
+			l.outage(login{mechanism: sarama.SASLTypeOAuth, tokens: p}, c.says, func(process *process) {
+				p.give.Store(&c.give)
+				process.w.cut()
+			}, func() { p.give.Store(&good) })
+		})
+	}
 	t.Run("a certificate that nobody trusts stops hand-out when connections end", func(t *testing.T) {
 		l := newLab(t, open, TLS)
 		other, err := testutil.NewAuthority()
 		require.NoError(t, err)
-		l.outage(login{}, func(p *process) {
+		l.outage(login{}, refusal, func(p *process) {
 			l.serve(other, time.Hour)
 			p.w.cut()
 		}, func() { l.serve(l.Authority, time.Hour) })
 	})
 	t.Run("sessions are renewed without a gap", func(t *testing.T) { renewals(t, open) })
+}
+
+// provider gives tokens of OAUTHBEARER.
+type provider struct {
+	give atomic.Pointer[func() (*sarama.AccessToken, error)]
+}
+
+// Token is what sarama asks for.
+func (p *provider) Token() (*sarama.AccessToken, error) { return (*p.give.Load())() }
+
+// token is one that nobody has signed, for the worker, and ends in d.
+func token(d time.Duration) *sarama.AccessToken {
+	end := time.Now().Add(d)
+	part := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
+	claims := fmt.Sprintf(`{"sub":%q,"iat":%d,"exp":%d}`, Worker, end.Add(-2*time.Hour).Unix(), end.Unix())
+	return &sarama.AccessToken{Token: part(`{"alg":"none"}`) + "." + part(claims) + "."}
 }
 
 // password is what a process logs in with from now on.
@@ -74,8 +114,11 @@ func (l *lab) setPassword(mechanism sarama.SASLMechanism, secret string) {
 	}
 }
 
-// outage breaks what a member is accepted by, and mends it.
-func (l *lab) outage(who login, breakIt func(*process), mend func()) {
+// refusal is in every text that tells of one.
+const refusal = "authentication failed"
+
+// outage breaks what a member is accepted by, and mends it. The log must say why hand-out stops.
+func (l *lab) outage(who login, says string, breakIt func(*process), mend func()) {
 	t := l.t
 	topic, group := l.names(2)
 	p := l.mustJoin("a", group, who).consume(topic)
@@ -85,7 +128,7 @@ func (l *lab) outage(who login, breakIt func(*process), mend func()) {
 	breakIt(p)
 	eventually(t, "hand-out stops, and the log says why", func() bool { return p.told.has("warning", "hand-out is suspended") })
 	eventually(t, "what to check", func() bool {
-		return p.told.has("warning", "authentication failed") || l.Silent && p.told.has("warning", "check TLS, SASL and the credentials")
+		return p.told.has("warning", says) || l.Silent && p.told.has("warning", "check TLS, SASL and the credentials")
 	})
 	at := p.count()
 	l.produce(topic, 2, 5)

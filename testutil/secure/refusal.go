@@ -17,7 +17,7 @@ import (
 // refusals: who is not accepted hears so at once, and why; who cannot be told hears within the limit of the call what to check.
 func refusals(t *testing.T, open func(*testing.T, Kind) *Brokers) {
 	wrong := func(mechanism sarama.SASLMechanism) login {
-		return login{mechanism, Worker, func() string { return "wrong" }}
+		return login{mechanism: mechanism, user: Worker, password: func() string { return "wrong" }}
 	}
 	for _, c := range []struct {
 		name  string

@@ -122,14 +122,6 @@ func as(mechanism sarama.SASLMechanism, user string) login {
 	return login{mechanism: mechanism, user: user, password: func() string { return Secret(user) }}
 }
 
-// usual is the log-in of the worker to a listener of the lab's kind.
-func (l *lab) usual() login {
-	if l.kind.sasl() {
-		return as(sarama.SASLTypeSCRAMSHA512, Worker)
-	}
-	return login{}
-}
-
 // config is a user's configuration, through a wire that the test can cut.
 func (l *lab) config(who login) (*sarama.Config, *wire) {
 	l.t.Helper()

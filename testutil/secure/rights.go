@@ -24,7 +24,8 @@ type right struct {
 func (l *lab) grant(rights ...right) {
 	l.t.Helper()
 	for _, r := range rights {
-		require.NoError(l.t, l.admin.CreateACL(r.resource(), sarama.Acl{Principal: "User:" + Limited, Host: "*", Operation: r.op, PermissionType: sarama.AclPermissionAllow}))
+		acl := &sarama.Acl{Principal: "User:" + Limited, Host: "*", Operation: r.op, PermissionType: sarama.AclPermissionAllow}
+		require.NoError(l.t, l.admin.CreateACLs([]*sarama.ResourceAcls{{Resource: r.resource(), Acls: []*sarama.Acl{acl}}}))
 	}
 }
 

@@ -26,14 +26,24 @@ import (
 // returned nil, neither this process nor any other that has read so far hands out anything of the old position.
 // ErrTerminated: the consumer is over.
 func (c *Consumer) Seek(ctx context.Context, topic string, partition int32, offset int64) error {
-	known, err := c.seekable(ctx, topic)
+	if err := c.maySeek(topic); err != nil {
+		return err
+	}
+	return c.m.Seek(ctx, topic, partition, offset)
+}
+
+// Seek is Consumer.Seek for a process that does not read itself: of any topic, whether the group is running or not. A
+// Marshaler without consumers takes no part in the sharing, so a tool joins, seeks and closes. Kafka's own offset follows:
+// set by the partition's holder, or by this call where nobody holds it.
+func (m *Marshaler) Seek(ctx context.Context, topic string, partition int32, offset int64) error {
+	known, err := m.seekable(ctx, topic)
 	if err != nil {
 		return err
 	}
 	if partition < 0 || int(partition) >= len(known.Partitions) {
 		return fmt.Errorf("marshal: seek %s/%d: the topic has %d partitions", topic, partition, len(known.Partitions))
 	}
-	answers := c.m.c.client.Offsets(ctx, []kafka.OffsetQuery{
+	answers := m.c.client.Offsets(ctx, []kafka.OffsetQuery{
 		{Topic: topic, Partition: partition, At: sarama.OffsetOldest}, {Topic: topic, Partition: partition, At: sarama.OffsetNewest},
 	})
 	if err := errors.Join(answers[0].Err, answers[1].Err); err != nil {
@@ -48,14 +58,17 @@ func (c *Consumer) Seek(ctx context.Context, topic string, partition int32, offs
 	case offset < first || offset > end:
 		return fmt.Errorf("marshal: seek %s/%d to %d: the log has %d to %d: %w", topic, partition, offset, first, end, kafka.ErrOutOfRange)
 	}
-	return c.seekAll(ctx, []*seeking{newSeeking(known, partition, next)})
+	return m.seekAll(ctx, []*seeking{newSeeking(known, partition, next)})
 }
 
 // SeekTime sets the position of each partition of one of the consumer's topics to its first record whose timestamp is not
 // before t, to the end where there is none. Nothing is set unless all partitions could be asked; the error names those that could
 // not, or whose Seek was not confirmed. For the rest it is as Seek.
 func (c *Consumer) SeekTime(ctx context.Context, topic string, t time.Time) error {
-	known, err := c.seekable(ctx, topic)
+	if err := c.maySeek(topic); err != nil {
+		return err
+	}
+	known, err := c.m.seekable(ctx, topic)
 	if err != nil {
 		return err
 	}
@@ -81,18 +94,26 @@ func (c *Consumer) SeekTime(ctx context.Context, topic string, t time.Time) erro
 	if errs != nil {
 		return errors.Join(errs...)
 	}
-	return c.seekAll(ctx, seeks)
+	return c.m.seekAll(ctx, seeks)
+}
+
+// maySeek tells whether a topic is one that may be sought here.
+func (c *Consumer) maySeek(name string) error {
+	if c.Terminated() {
+		return ErrTerminated
+	}
+	if !slices.Contains(c.names, name) {
+		return fmt.Errorf("marshal: seek %s: it is not a topic of this consumer (%v)", name, c.names)
+	}
+	return nil
 }
 
 // seekable asks for a topic that is to be sought.
-func (c *Consumer) seekable(ctx context.Context, name string) (kafka.Topic, error) {
-	if c.Terminated() {
+func (m *Marshaler) seekable(ctx context.Context, name string) (kafka.Topic, error) {
+	if m.Terminated() {
 		return kafka.Topic{}, ErrTerminated
 	}
-	if !slices.Contains(c.names, name) {
-		return kafka.Topic{}, fmt.Errorf("marshal: seek %s: it is not a topic of this consumer (%v)", name, c.names)
-	}
-	topics, err := c.m.c.client.Topics(ctx, name)
+	topics, err := m.c.client.Topics(ctx, name)
 	if err = errors.Join(err, topics[name].Err); err != nil {
 		return kafka.Topic{}, fmt.Errorf("marshal: seek %s: %w", name, err)
 	}
@@ -116,8 +137,7 @@ func newSeeking(t kafka.Topic, partition int32, next int64) *seeking {
 }
 
 // seekAll has positions set and waits until that is read back.
-func (c *Consumer) seekAll(ctx context.Context, seeks []*seeking) error {
-	m := c.m
+func (m *Marshaler) seekAll(ctx context.Context, seeks []*seeking) error {
 	m.g.mu.Lock()
 	m.seeks = append(m.seeks, seeks...)
 	m.g.mu.Unlock()
@@ -142,8 +162,13 @@ func (c *Consumer) seekAll(ctx context.Context, seeks []*seeking) error {
 			return ErrTerminated
 		}
 	}
-	c.recall() // what the channel still offers of the old position
-	return errors.Join(seekErrors(seeks), c.tellKafka(ctx, seeks))
+	m.g.mu.Lock()
+	consumers := slices.Clone(m.consumers)
+	m.g.mu.Unlock()
+	for _, c := range consumers {
+		c.recall() // what the channel still offers of the old position
+	}
+	return errors.Join(seekErrors(seeks), m.tellKafka(ctx, seeks))
 }
 
 // askForSeeks has the member write what it was not asked for yet, and names those that are not read back. Called with the
@@ -242,19 +267,19 @@ var (
 )
 
 // tellKafka commits the new positions of what nobody holds to Kafka; a holder does that itself.
-func (c *Consumer) tellKafka(ctx context.Context, seeks []*seeking) error {
+func (m *Marshaler) tellKafka(ctx context.Context, seeks []*seeking) error {
 	var commits []kafka.Committed
 	for _, s := range seeks {
 		if s.err == nil && s.free {
 			commits = append(commits, kafka.Committed{
-				Topic: s.key.Topic, Partition: s.key.Partition, Offset: s.next, Metadata: c.m.metadata(s.topicID, s.token),
+				Topic: s.key.Topic, Partition: s.key.Partition, Offset: s.next, Metadata: m.metadata(s.topicID, s.token),
 			})
 		}
 	}
 	if len(commits) == 0 {
 		return nil
 	}
-	err := c.m.c.client.CommitOffsets(ctx, c.m.groupID, commits)
+	err := m.c.client.CommitOffsets(ctx, m.groupID, commits)
 	errs := []error{err}
 	for i := range commits {
 		if err == nil && commits[i].Err != nil {

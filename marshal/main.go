@@ -3,6 +3,7 @@
 //	marshal state     who is in a group, who holds what, how far behind, and what nobody holds and why
 //	marshal log       what members have written, record by record, and what came of it
 //	marshal verify    replays all of it by the rules: is anything wrong
+//	marshal seek      sets the position of a topic's partitions, while the group runs or not
 //	marshal demo      worker processes share partitions on an embedded broker, or on MARSHAL_BROKERS
 //	marshal version   what was built
 package main
@@ -26,6 +27,7 @@ const usage = `usage: marshal <command> [flags]
   state     who is in a group, who holds what, how far behind, and what nobody holds and why
   log       what members have written, record by record, and what came of it
   verify    replay all of it by the rules: is anything wrong
+  seek      set the position of a topic's partitions, while the group runs or not
   demo      worker processes share the partitions of a topic while some join, end, crash, freeze and restart
   version   what was built
 
@@ -45,6 +47,7 @@ var commands = map[string]func(ctx context.Context, args []string, stdout, stder
 	"state":   state,
 	"log":     showLog,
 	"verify":  verify,
+	"seek":    seek,
 	"demo":    demo,
 	"version": version,
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"io"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -30,9 +31,12 @@ func printTable(w io.Writer, rows [][]string) error {
 		}
 		b.WriteString("\n")
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, trailing.ReplaceAllString(b.String(), "\n"))
 	return err
 }
+
+// trailing is what an empty last column leaves.
+var trailing = regexp.MustCompile(` +\n`)
 
 // printJSON prints one document on one line.
 func printJSON(w io.Writer, v any) error {

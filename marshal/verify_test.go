@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,25 +47,33 @@ func newFleet(t *testing.T, opts ...testutil.Option) *fleet {
 	return f
 }
 
-// member joins and reads, committing what it reads.
-func (f *fleet) member(client string) (*marshal.Marshaler, *marshal.Consumer) {
+// reader is a consumer that reads, and commits what it reads.
+type reader struct {
+	*marshal.Consumer
+	read atomic.Int64
+}
+
+// member joins and reads.
+func (f *fleet) member(client string) (*marshal.Marshaler, *reader) {
 	f.t.Helper()
 	m, err := marshal.NewMarshaler(client, "orders", f.Addrs(), marshal.WithLease(fleetTTL, 0), marshal.WithLogger(testutil.Logger(f.t)))
 	require.NoError(f.t, err)
 	f.t.Cleanup(m.Terminate)
 	c, err := m.NewConsumer([]string{"orders"}, marshal.ConsumerOptions{CommitInterval: 20 * time.Millisecond, DrainTimeout: time.Second, FastReclaim: true})
 	require.NoError(f.t, err)
+	r := &reader{Consumer: c}
 	ctx, cancel := context.WithCancel(context.Background())
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		for msg, err := range c.Messages(ctx) {
 			if err == nil {
+				r.read.Add(1)
 				_ = msg.Commit() // a claim that was lost is another's now
 			}
 		}
 	})
 	f.t.Cleanup(func() { cancel(); reading.Wait() })
-	return m, c
+	return m, r
 }
 
 // waits until a condition holds; the text says which.
@@ -101,10 +110,14 @@ func (f *fleet) shared(m *marshal.Marshaler, members int) {
 // command runs the command with the brokers of the fleet.
 func (f *fleet) command(args ...string) (code int, stdout, stderr string) {
 	f.t.Helper()
+	return runs(append(args, "-brokers", strings.Join(f.Addrs(), ","))...)
+}
+
+func runs(args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	code = run(ctx, append(args, "-brokers", strings.Join(f.Addrs(), ",")), &out, &errs)
+	code = run(ctx, args, &out, &errs)
 	return code, out.String(), errs.String()
 }
 

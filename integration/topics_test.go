@@ -79,8 +79,10 @@ func TestRecreatedTopic(t *testing.T) {
 func TestLogAppendTime(t *testing.T) {
 	apart(t)
 	s := open(t)
-	entries, err := s.admin.DescribeConfig(sarama.ConfigResource{Type: sarama.TopicResource, Name: marshal.MarshalTopic})
+	results, err := s.admin.DescribeConfigs([]*sarama.ConfigResource{{Type: sarama.TopicResource, Name: marshal.MarshalTopic}}, sarama.DescribeConfigsOptions{})
 	require.NoError(t, err)
+	require.Len(t, results, 1)
+	entries := results[0].Configs
 	at := slices.IndexFunc(entries, func(e sarama.ConfigEntry) bool { return e.Name == "message.timestamp.type" })
 	require.GreaterOrEqual(t, at, 0)
 	assert.Equal(t, "LogAppendTime", entries[at].Value)

@@ -34,6 +34,7 @@ func (p *Plan) readLeases(w *lease.World) {
 	for _, u := range over {
 		p.readOverflow(u)
 	}
+	p.readHeirs()
 	for i := range p.leases {
 		h := &p.leases[i]
 		if h.pool >= 0 && h.member >= 0 {
@@ -84,6 +85,24 @@ func (p *Plan) readHeld(w *lease.World) (over []int32) {
 		p.leases = append(p.leases, h)
 	}
 	return over
+}
+
+// readHeirs finds the members that attract nothing for a moment: what their last run has parked for them is about to be theirs.
+// Else they would be given a share of the rest first, and hand it back.
+func (p *Plan) readHeirs() {
+	parked := make(map[string]bool)
+	for i := range p.leases {
+		if h := &p.leases[i]; h.member < 0 {
+			parked[h.client] = true
+		}
+	}
+	if len(parked) == 0 {
+		return
+	}
+	for i := range p.members {
+		m := &p.members[i]
+		m.shadowed = m.shadowed || parked[m.client] && len(p.Parked(m.id)) > 0
+	}
 }
 
 // readOverflow finds what a user holds over its maximum: the leases with the largest (epoch, key).

@@ -210,6 +210,31 @@ func TestACrashLoopAttractsNothingThoughItMayClaimAFreeKeyAfterItsTurn(t *testin
 	assert.Len(t, p.Moves(), 1)
 }
 
+func TestWhoHasParkedKeysToInheritAttractsNothingUntilItHasThem(t *testing.T) {
+	g := newGroup()
+	g.join("a", "one", topics(6, "t"))
+	g.join("b", "two", topics(6, "t"))
+	g.claim("a", key("t", 0), key("t", 1), key("t", 2))
+	g.claim("b", key("t", 3), key("t", 4), key("t", 5))
+	g.leave("a", true)
+	assert.Empty(t, Compute(g.World).Moves())
+	g.join("a2", "one", topics(6, "t"))
+	assert.Empty(t, Compute(g.World).Moves(), "it will have three")
+	g.claim("a2", key("t", 0), key("t", 1), key("t", 2))
+	assert.Empty(t, Compute(g.World).Moves())
+
+	g.leave("a2", true)
+	g.join("c", "three", topics(6, "t"))
+	assert.Len(t, Compute(g.World).MovesOf(id("b")), 1, "others have nothing to inherit")
+	g.join("a3", "one", topics(6, "other"))
+	assert.Len(t, Compute(g.World).MovesOf(id("b")), 1, "nor has its next run, where it does not want them")
+	g.join("a3", "one", atMost(1, topics(6, "t")))
+	g.claim("a3", key("t", 0))
+	for _, m := range Compute(g.World).Moves() {
+		assert.NotEqual(t, id("a3"), m.To, "it is at its maximum")
+	}
+}
+
 func TestADrainingInstanceHandsOverAllThatItHolds(t *testing.T) {
 	g, ns := newGroup(), names(3)
 	for _, n := range ns {

@@ -14,7 +14,7 @@ import (
 type member struct {
 	id       lease.InstanceID
 	client   string
-	shadowed bool // it attracts nothing: see shadow
+	shadowed bool // it attracts nothing: see shadow and readHeirs
 	users    []int32
 }
 

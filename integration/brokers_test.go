@@ -68,7 +68,7 @@ func outage(t *testing.T, choose func(s *stage, topic string) int32, act func(s 
 	assert.Zero(t, moved(before, s.look()), "everybody has what it had")
 	s.finish()
 	s.judge()
-	evicted := s.said("declared dead") + s.said("joining again as a new instance")
+	evicted := s.said(declaredDead) + s.said(died)
 	figure(t, "hand-out paused, longest of each partition: of those that the broker led %s, of the others %s; evictions of anyone alive: %d",
 		spread(s.pauses(topic, begun, func(p int32) bool { return led[p] })), spread(s.pauses(topic, begun, func(p int32) bool { return !led[p] })), evicted)
 	assert.Zero(t, evicted)

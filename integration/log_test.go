@@ -57,7 +57,7 @@ func TestCoordinationLogCutBeforeLivingMembers(t *testing.T) {
 	s.finish()
 	v := s.judge()
 	assert.Zero(t, v.Duplicates)
-	assert.Zero(t, s.said("declared dead"))
+	assert.Zero(t, s.said(declaredDead))
 }
 
 // The whole coordination log goes away while nobody lives: the group goes on at its offsets in Kafka.

@@ -135,12 +135,16 @@ func TestCrash(t *testing.T) {
 				victim := s.start(s.worker("victim", []string{topic}))
 				s.start(s.worker("survivor", []string{topic}))
 				s.balanced(2, partitions)
+				s.watcher.Terminate()                                // it would help
 				s.rest(time.Duration(2000+400*g) * time.Millisecond) // anywhere between two heartbeats
+				killed := testutil.Now()
 				s.kill(victim)
-				s.balanced(1, partitions)
+				s.wait("all partitions at the survivor", func() bool { return s.reads("survivor", killed) == partitions })
+				s.watcher = s.marshaler("watcher")
 				s.finish()
 				v := s.judge()
 				require.NotEmpty(t, v.Failovers)
+				assert.NotZero(t, s.said(declaredDead))
 				mu.Lock()
 				defer mu.Unlock()
 				for _, f := range v.Failovers {
@@ -152,6 +156,22 @@ func TestCrash(t *testing.T) {
 	require.NotEmpty(t, beyond)
 	figure(t, "kill -9 to the successor's first message: %s; longest beyond the lease %v (the bar is 300ms)", spread(took), slices.Max(beyond).Round(100*time.Microsecond))
 	assert.Less(t, slices.Max(beyond), 2*time.Second)
+}
+
+// reads counts the partitions of which a process was handed a message after a moment.
+func (s *stage) reads(process string, since int64) int {
+	s.t.Helper()
+	logs, err := testutil.ReadHandoutLogs(s.dir)
+	require.NoError(s.t, err)
+	seen := map[testutil.Place]bool{}
+	for _, l := range logs {
+		for _, h := range l.Handouts {
+			if l.Process == process && h.After > since {
+				seen[h.Place] = true
+			}
+		}
+	}
+	return len(seen)
 }
 
 // A process frozen for longer than its lease, which wakes up and joins again.
@@ -180,6 +200,7 @@ func TestFreeze(t *testing.T) {
 		s.rest(500 * time.Millisecond)
 	}
 	s.finish()
+	assert.Equal(t, 3, s.said(died), "each time it was declared dead")
 	v := s.judge()
 	figure(t, "frozen three times: overlaps=%d duplicates=%d (all within what was not yet known)", v.Overlaps, v.Duplicates)
 }

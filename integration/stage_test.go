@@ -507,6 +507,12 @@ func (s *stage) verify() {
 	require.Positive(s.t, replayed)
 }
 
+// What the library logs where a member is evicted.
+const (
+	declaredDead = "declared dead by" // somebody else
+	died         = "joining again as a new instance"
+)
+
 // said counts the lines of all logs of the stage, in this process and in the workers', that contain a text.
 func (s *stage) said(text string) int {
 	names, err := filepath.Glob(filepath.Join(s.dir, "*.log"))

@@ -86,7 +86,7 @@ func TestHandover(t *testing.T) {
 		rounds = 8
 	}
 	var mu sync.Mutex
-	var took []time.Duration
+	var took, control []time.Duration
 	var duplicates int64
 	t.Run("groups", func(t *testing.T) {
 		for g := range groups {
@@ -110,13 +110,14 @@ func TestHandover(t *testing.T) {
 				v := s.judge()
 				mu.Lock()
 				defer mu.Unlock()
-				took = append(took, handovers(v)...)
+				took, control = append(took, handovers(v)...), append(control, s.appends...)
 				duplicates += v.Duplicates
 			})
 		}
 	})
 	assert.Zero(t, duplicates)
 	figure(t, "planned hand-over of one partition, last message at A to first at B: %s", spread(took))
+	figure(t, "the control, one append of 600 messages with acks=all, beside it: %s", spread(control))
 }
 
 // kill -9 of one of two processes, in several groups at once. A lease counts from its last heartbeat.

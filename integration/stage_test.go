@@ -53,6 +53,7 @@ type stage struct {
 	members   []*workers.Member
 	loads     []*workers.Load
 	produced  map[testutil.Place][]testutil.Span
+	appends   []time.Duration // how long each of fill took
 }
 
 // setting changes a stage before it is opened.
@@ -202,7 +203,8 @@ func (s *stage) fill(topic string, partitions int32, n int) {
 	s.fillBy(topic, partitions, n, 1000)
 }
 
-// fillBy does so in batches.
+// fillBy does so in batches. An append whose answer was lost may have been written: where the next one lands tells, because nobody
+// else writes.
 func (s *stage) fillBy(topic string, partitions int32, n, batch int) {
 	s.t.Helper()
 	var filling sync.WaitGroup
@@ -210,12 +212,17 @@ func (s *stage) fillBy(topic string, partitions int32, n, batch int) {
 		filling.Go(func() {
 			producer := s.client.NewProducer(topic, p)
 			defer producer.Close()
+			place := testutil.Place{Topic: topic, Partition: p}
 			for left := n; left > 0; {
 				ms := make([]kafka.Message, min(left, batch))
 				for i := range ms {
 					ms[i].Value = []byte("message")
 				}
+				begun := time.Now()
 				first, err := producer.Append(s.within(patience), ms)
+				if err == nil {
+					s.took(time.Since(begun))
+				}
 				for tries := 0; err != nil && tries < 100; tries++ { // its leader may not be ready
 					s.rest(50 * time.Millisecond)
 					first, err = producer.Append(s.within(patience), ms)
@@ -223,7 +230,7 @@ func (s *stage) fillBy(topic string, partitions int32, n, batch int) {
 				if !assert.NoError(s.t, err, "an append to %s/%d", topic, p) {
 					return
 				}
-				s.wrote(testutil.Place{Topic: topic, Partition: p}, first, first+int64(len(ms)))
+				s.wrote(place, s.end(place), first+int64(len(ms)))
 				left -= len(ms)
 			}
 		})
@@ -236,6 +243,23 @@ func (s *stage) wrote(p testutil.Place, from, to int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.produced[p] = append(s.produced[p], testutil.Span{From: from, To: to})
+}
+
+// end is the end of what the books have of a partition.
+func (s *stage) end(p testutil.Place) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.produced[p]); n > 0 {
+		return s.produced[p][n-1].To
+	}
+	return 0
+}
+
+// took notes how long an append took.
+func (s *stage) took(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.appends = append(s.appends, d)
 }
 
 // load writes to all partitions of a topic until finish.

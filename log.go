@@ -59,8 +59,9 @@ func (c *KafkaCluster) Log(ctx context.Context, group string) iter.Seq2[LogRecor
 // logReader is one reading of the log.
 type logReader struct {
 	c       *KafkaCluster
-	group   string // "": all
-	stopped bool   // nobody listens any more
+	group   string        // "": all
+	topicID lease.TopicID // of the log that is there now
+	stopped bool          // nobody listens any more
 }
 
 // stretch is what is read of a shard.
@@ -97,6 +98,11 @@ func (r *logReader) stretches(ctx context.Context) ([]stretch, error) {
 	var all []stretch
 	err := r.retry(ctx, func() error {
 		all = all[:0]
+		topics, err := r.c.client.Topics(ctx, r.c.set.topic)
+		if err = errors.Join(err, topics[r.c.set.topic].Err); err != nil {
+			return err
+		}
+		r.topicID = topics[r.c.set.topic].ID
 		as := r.c.client.Offsets(ctx, qs)
 		for i, s := range of {
 			if err := errors.Join(as[2*i].Err, as[2*i+1].Err); err != nil {
@@ -127,6 +133,7 @@ func (r *logReader) retry(ctx context.Context, try func() error) error {
 // each passes on the messages of a stretch in order, until f gives false.
 func (r *logReader) each(ctx context.Context, s stretch, f func(*entry) bool) error {
 	t := newTail(r.c, int32(s.shard))
+	t.topicID = r.topicID
 	defer t.close()
 	t.seek(s.start)
 	more := true
@@ -157,7 +164,7 @@ func (r *logReader) shard(ctx context.Context, s stretch, yield func(LogRecord, 
 	if s.start >= s.end {
 		return nil
 	}
-	first := &beginnings{own: r.c.topicID, start: s.start, scans: map[string]*history.Scan{}, bases: map[string]*history.Base{}}
+	first := &beginnings{own: r.topicID, start: s.start, scans: map[string]*history.Scan{}, bases: map[string]*history.Base{}}
 	if err := r.each(ctx, s, first.look); err != nil {
 		return err
 	}

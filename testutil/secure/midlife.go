@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/kafka-marshal/marshal"
 	"github.com/kafka-marshal/marshal/testutil"
 )
 
@@ -130,6 +131,10 @@ func (l *lab) outage(who login, says string, breakIt func(*process), mend func()
 	eventually(t, "what to check", func() bool {
 		return p.told.has("warning", says) || l.Silent && p.told.has("warning", "check TLS, SASL and the credentials")
 	})
+	eventually(t, "health says it too", func() bool {
+		err := p.m.Healthy()
+		return errors.Is(err, marshal.ErrSuspended) && (errors.Is(err, marshal.ErrAuthentication) || l.Silent || says != refusal)
+	})
 	at := p.count()
 	l.produce(topic, 2, 5)
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
@@ -143,6 +148,7 @@ func (l *lab) outage(who login, says string, breakIt func(*process), mend func()
 	eventually(t, "hand-out goes on", func() bool { return p.count() >= 20 })
 	l.committed(group, topic, 2, 10)
 	assert.Equal(t, 20, p.count(), "nothing came twice")
+	assert.NotErrorIs(t, p.m.Healthy(), marshal.ErrSuspended)
 	p.end()
 }
 

@@ -110,6 +110,28 @@ func rights(t *testing.T, open func(*testing.T, Kind) *Brokers) {
 		s.works(s.mustLimited())
 	})
 
+	t.Run("an observer, which needs to read the coordination topic alone", func(t *testing.T) {
+		s := newSite(t, open).made()
+		s.mustJoin("a", s.group, as(sarama.SASLTypePlaintext, Worker), marshal.WithTopic(s.coordination)).consume(s.topic)
+		s.grant(s.readLog)
+		var o *marshal.KafkaCluster
+		eventually(t, "dials", func() bool {
+			cfg, _ := s.config(as(sarama.SASLTypeSCRAMSHA512, Limited))
+			var err error
+			o, err = marshal.Dial("observer", s.Addrs, marshal.WithSaramaConfig(cfg), marshal.WithTopic(s.coordination), marshal.WithAllGroups(), marshal.WithLogger(testutil.Logger(t)))
+			return err == nil
+		})
+		defer o.Terminate()
+		eventually(t, "sees the group's claims", func() bool {
+			for _, state := range o.State() {
+				if state.Group == s.group && len(state.Keys) == 2 && state.Keys[0].Client == "a" && state.Keys[1].Client == "a" {
+					return true
+				}
+			}
+			return false
+		})
+	})
+
 	for _, c := range []struct {
 		name  string
 		there bool // the coordination topic

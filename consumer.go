@@ -32,6 +32,7 @@ type Consumer struct {
 	closed chan struct{} // closed when it is over
 
 	ailments ailments
+	counters counters
 
 	// guarded by the group's lock
 	phase     phase

@@ -52,6 +52,7 @@ func (b *fetchBroker) deliver(decoder *batch.Reader, a *asked, part *kafka.Fetch
 	if in.bytes < in.limit {
 		in.put(nil, 0, decoder.Next(), decoder.LastEpoch())
 	}
+	a.got = in.count
 	var bad *batch.Error
 	broken := errors.As(decoder.Err(), &bad)
 	if !broken || in.next > a.offset {
@@ -79,6 +80,8 @@ func (c *Consumer) take(in *intake, decoder *batch.Reader, n int) {
 		if i == 0 || !in.put(messages[:i], i*(each+nodeBytes), messages[i-1].Offset+1, -1) {
 			return
 		}
+		in.count += i
+		c.counters.queued(i, i*each)
 		in.p.ready()
 		if i < len(messages) {
 			return
@@ -95,6 +98,7 @@ type intake struct {
 	end     int64 // the log's
 	limit   int   // bytes after which the rest of the answer is left: it is fetched again later
 	bytes   int
+	count   int // messages
 }
 
 // put queues messages and moves on to next. It gives false where they are not what comes next.

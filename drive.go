@@ -186,7 +186,7 @@ func (m *Marshaler) act(a *member.Action) {
 		}
 		c = newClaim(m, a)
 		m.claims[a.Key] = c
-		c.hear(ClaimStarted, "is ours")
+		c.begins()
 		if c.consumer != nil {
 			c.consumer.start(c)
 		}
@@ -209,7 +209,7 @@ func (m *Marshaler) act(a *member.Action) {
 		if c != nil {
 			delete(m.claims, a.Key)
 			m.claimsChanged = true
-			c.hear(ClaimReleased, "was given back")
+			c.released("was given back")
 			if c.cut {
 				c.end(errCut)
 			} else {
@@ -234,8 +234,9 @@ func (m *Marshaler) lose(key lease.Key, c *claim, reason string) {
 	switch {
 	case c.unread:
 	case c.sought:
-		c.hear(ClaimReleased, "begins anew at the position that was set")
+		c.released("begins anew at the position that was set")
 	default:
+		c.lost()
 		e := c.event(ClaimLost, fmt.Sprintf("claim of %s lost: %s", nameOfKey(key), reason))
 		e.Err = fmt.Errorf("%w: %s", ErrClaimLost, reason)
 		m.emit(logrus.WarnLevel, e)

@@ -354,6 +354,27 @@ func (c *claim) hear(kind EventKind, what string) {
 	}
 }
 
+// begins, released and lost tell and count what becomes of a claim. Called with the group's lock held.
+func (c *claim) begins() {
+	c.hear(ClaimStarted, "is ours")
+	if c.consumer != nil {
+		c.consumer.counters.count(&c.consumer.counters.s.Claims)
+	}
+}
+
+func (c *claim) released(what string) {
+	c.hear(ClaimReleased, what)
+	if c.consumer != nil {
+		c.consumer.counters.count(&c.consumer.counters.s.Releases)
+	}
+}
+
+func (c *claim) lost() {
+	if c.consumer != nil {
+		c.consumer.counters.count(&c.consumer.counters.s.Losses)
+	}
+}
+
 // event is one about a partition of a claim.
 func (p *partition) event(kind EventKind, text string) Event {
 	return Event{Kind: kind, Topic: p.topic, Partition: p.id, Token: p.token, Text: text}

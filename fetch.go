@@ -23,6 +23,7 @@ type asked struct {
 	offset  int64
 	fetches int
 	most    int // bytes
+	got     int // messages, once the answer is decoded
 }
 
 // void tells whether the answer is of no use: the partition does not stand, or does not stand any more, where it was asked for.
@@ -46,8 +47,13 @@ func (b *fetchBroker) run(which int) {
 	var decoder batch.Reader
 	for ctx.Err() == nil {
 		if conn == nil { // the second one too is opened in advance
+			began := time.Now()
 			var err error
-			if conn, err = c.m.c.client.OpenFetch(ctx, b.id, c.fetchSettings()); err != nil {
+			conn, err = c.m.c.client.OpenFetch(ctx, b.id, c.fetchSettings())
+			if ctx.Err() == nil {
+				c.counters.dialled(began, err)
+			}
+			if err != nil {
 				if b.needed() {
 					b.trouble(ctx, err)
 				} else {
@@ -67,6 +73,9 @@ func (b *fetchBroker) run(which int) {
 		if err != nil {
 			_ = conn.Close()
 			conn = nil
+			if ctx.Err() == nil {
+				c.counters.broke(err)
+			}
 			b.trouble(ctx, err)
 		}
 	}
@@ -116,11 +125,14 @@ func (b *fetchBroker) serve(which int, conn *kafka.FetchConn, decoder *batch.Rea
 		if next != nil {
 			err = conn.Send(next.parts, next.wait)
 		}
+		messages := 0
 		for i := range answer.Parts {
 			if order[i] != nil {
 				b.deliver(decoder, order[i], &answer.Parts[i], answer.Bytes)
+				messages += order[i].got
 			}
 		}
+		b.f.c.counters.answered(answer, messages)
 		if !plain {
 			answer.Recycle()
 		}

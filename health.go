@@ -171,7 +171,15 @@ func (m *Marshaler) membership() []error {
 }
 
 // ails is what is wrong with a consumer alone.
-func (c *Consumer) ails() []error { return c.ailments.lasting(time.Now()) }
+func (c *Consumer) ails() []error {
+	errs := c.ailments.lasting(time.Now())
+	for _, p := range c.begun() {
+		if d := p.stalledFor(); d > 0 {
+			errs = append(errs, fmt.Errorf("%w: %s/%d stands at %d for %v", ErrStalled, p.topic, p.id, p.position(), d.Round(time.Millisecond)))
+		}
+	}
+	return errs
+}
 
 // tellNamesakes warns, each minute, of other living processes with our client id. Called with g.mu held.
 func (m *Marshaler) tellNamesakes() {

@@ -195,3 +195,16 @@ func TestHealthyTellsOfBrokersThatRefuseAndOfClaimsThatCannotBegin(t *testing.T)
 	healthy(t, c)
 	assert.NoError(t, m.Healthy())
 }
+
+func TestHealthySaysThatAPartitionIsStalledUntilItIsFinished(t *testing.T) {
+	b := newBench(t, "t")
+	b.fill("t", 1, 0, 10)
+	c := b.consumer(b.marshaler("a"), ConsumerOptions{StallTimeout: 100 * time.Millisecond, CommitInterval: 20 * time.Millisecond}, "t")
+	own := listen(t, c)
+	msg := hold(t, c, 1)[0]
+	eventually(t, "a stall", func() bool { return errors.Is(c.Healthy(), ErrStalled) })
+	assert.ErrorContains(t, c.Healthy(), "t/0 stands at 0 for ")
+	assert.ErrorIs(t, own.wait(t, ClaimStalled).Err, ErrStalled)
+	require.NoError(t, msg.Commit())
+	healthy(t, c)
+}

@@ -43,6 +43,13 @@ func (c *Consumer) finish(cl *claim) {
 	}
 }
 
+// noteCommitted notes what was committed to Kafka. Called by who holds the token: it alone may read it without the lock.
+func (p *partition) noteCommitted(offset int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.committed = offset
+}
+
 // committer writes positions that moved to Kafka, one request an interval, for lag tools and for the day when the
 // coordination topic has forgotten.
 func (c *Consumer) committer(ctx context.Context) {
@@ -113,7 +120,7 @@ func (c *Consumer) commitOffsets(ctx context.Context, all bool) error {
 			if commits[i].Offset == p.committed {
 				p.repeats = max(p.repeats-1, 0)
 			}
-			p.committed = commits[i].Offset
+			p.noteCommitted(commits[i].Offset)
 		}
 	}
 	return errors.Join(errs...)

@@ -59,6 +59,7 @@ func (m *Marshaler) ease(c *claim, now time.Duration) {
 		if kept {
 			e.Kind = ClaimStalled
 			e.Text += "; nobody else can take it at present, so it stays and goes on"
+			e.Err = fmt.Errorf("%w: %s", ErrStalled, e.Text)
 			p.stall.until = now + reportEvery
 			m.emit(logrus.WarnLevel, e)
 			continue

@@ -16,6 +16,8 @@ type FetchAnswer struct {
 	Parts    []FetchedPart // one for each partition asked for; fewer if the answer is full, or throttled and empty
 	Throttle time.Duration // the broker will not answer before; it is no error
 	Bytes    int
+	Asked    time.Time // when the request went out
+	Began    time.Time // when the first bytes of the answer came
 
 	buf  []byte
 	conn *FetchConn

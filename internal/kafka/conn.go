@@ -23,6 +23,7 @@ type conn struct {
 	raw    net.Conn       // below TLS
 	broker *sarama.Broker // opened it, keeps the SASL session, and has a goroutine to end
 	forget func(*conn)
+	proven *atomic.Bool // somebody at this address has answered a question behind the one for versions, once
 
 	form     *kmsg.RequestFormatter
 	versions map[int16]versions
@@ -184,6 +185,9 @@ func (n *conn) answer(req kmsg.Request, corr int32, until time.Time) (kmsg.Respo
 	if err := n.decode(buf, corr, resp); err != nil {
 		return nil, n.broke(op, err)
 	}
+	if corr > 1 { // the first is the question for versions, which anybody may ask
+		n.proven.Store(true)
+	}
 	return resp, nil
 }
 
@@ -253,7 +257,7 @@ func skipTags(b []byte) ([]byte, error) {
 // broke closes the connection and says why.
 func (n *conn) broke(op string, err error) error {
 	n.close()
-	if n.corr <= 2 && hungUp(err) { // in the first words after the versions
+	if n.corr <= 2 && hungUp(err) && !n.proven.Load() { // in the first words after the versions
 		err = fmt.Errorf("%w (%s)", err, hintHungUp)
 	}
 	return &ConnError{Addr: n.addr, Op: op + " at", Err: err}

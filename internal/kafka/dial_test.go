@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -310,4 +311,25 @@ func TestAnAbandonedOpeningLeavesNothing(t *testing.T) { // or the check for lea
 	o.abandon()
 	ok, _ = o.broker.Connected()
 	assert.False(t, ok)
+}
+
+func TestABrokerThatHasAnsweredBeforeHangsUpWithoutAHint(t *testing.T) {
+	k := newCluster(t, kfake.NumBrokers(1))
+	addr := k.ListenAddrs()[0]
+	c := dial(t, nil, addr)
+	hint := func(addr string) string { return new(dialer).hint(io.EOF, c.provenAt(addr).Load()) }
+	assert.Empty(t, hint(addr), "it is being restarted")
+	assert.Equal(t, hintHungUp, hint("other:1"), "the settings may be wrong")
+	for _, proven := range []bool{true, false} {
+		mine, peer := net.Pipe()
+		require.NoError(t, peer.Close())
+		n := &conn{addr: addr, raw: mine, nc: mine, broker: sarama.NewBroker(addr), proven: new(atomic.Bool), corr: 2}
+		n.proven.Store(proven)
+		err := n.broke("Metadata", io.EOF)
+		if proven {
+			assert.NotContains(t, err.Error(), hintHungUp)
+		} else {
+			assert.ErrorContains(t, err, hintHungUp)
+		}
+	}
 }

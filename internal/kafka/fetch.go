@@ -44,6 +44,7 @@ type FetchConn struct {
 	corr    int32
 	waiting bool // an answer is due
 	until   time.Time
+	at      time.Time // when the newest request went out
 	resp    kmsg.FetchResponse
 	spare   atomic.Pointer[FetchAnswer] // a buffer that nothing points into
 	closed  atomic.Bool
@@ -98,7 +99,8 @@ func (f *FetchConn) Send(parts []FetchPart, wait time.Duration) error {
 		err = f.conn.authenticate()
 	}
 	if err == nil {
-		f.corr, err = f.conn.send(req, time.Now().Add(ioLimit))
+		f.at = time.Now()
+		f.corr, err = f.conn.send(req, f.at.Add(ioLimit))
 	}
 	if err != nil {
 		return f.outcome(err)
@@ -194,6 +196,7 @@ func (f *FetchConn) receive() (*FetchAnswer, error) {
 		return nil, fmt.Errorf("%w: an answer of %d bytes to a fetch of %d", ErrCorrupt, size, f.set.MaxBytes)
 	}
 	a := f.buffer(int(size))
+	a.Asked, a.Began = f.at, time.Now()
 	if err := f.conn.flow(a.buf); err != nil {
 		return nil, err
 	}

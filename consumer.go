@@ -208,36 +208,6 @@ func (c *Consumer) readsCommitted() bool { return c.options.IsolationLevel == sa
 // maxAnswer is how many bytes an answer is asked to have at most: no more than may be buffered.
 func (c *Consumer) maxAnswer() int { return min(c.options.MaxBytes, c.options.MaxBufferedBytes) }
 
-func (c *Consumer) fetchSettings() kafka.FetchSettings {
-	return kafka.FetchSettings{
-		MaxWait: c.options.MaxWait, MinBytes: int32(c.options.MinBytes), MaxBytes: int32(c.maxAnswer()), ReadCommitted: c.readsCommitted(),
-	}
-}
-
-// watched are the topics that it asks for again and again.
-func (c *Consumer) watched() []string {
-	if c.pins == nil {
-		return c.names
-	}
-	c.m.g.mu.Lock()
-	defer c.m.g.mu.Unlock()
-	topics := map[string]bool{}
-	for k := range c.pins {
-		topics[k.Topic] = true
-	}
-	return slices.Collect(maps.Keys(topics))
-}
-
-// wakeAllReaders makes all those look again who wait for its messages. Called with the group's lock held.
-func (c *Consumer) wakeAllReaders() {
-	c.wakeReaders()
-	for cl := range c.claims {
-		if g := cl.gave(); g != nil {
-			g.reading.wakeReaders()
-		}
-	}
-}
-
 // look has the topics asked for soon: something is not where it was.
 func (c *Consumer) look() { wakeUp(c.looks) }
 

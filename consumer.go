@@ -211,6 +211,9 @@ func (c *Consumer) maxAnswer() int { return min(c.options.MaxBytes, c.options.Ma
 // look has the topics asked for soon: something is not where it was.
 func (c *Consumer) look() { wakeUp(c.looks) }
 
+// leaderlessFor is how long at most nobody asks whether a partition that has lost its leader has a new one.
+const leaderlessFor = 200 * time.Millisecond
+
 // watch asks for the topics each WatchInterval, and when something is not where it was.
 func (c *Consumer) watch(ctx context.Context) {
 	timer := time.NewTimer(c.options.WatchInterval)
@@ -236,7 +239,7 @@ func (c *Consumer) watch(ctx context.Context) {
 			next = min(next, c.options.RetryBackoffMax)
 		}
 		pause(ctx, backoff)
-		backoff = min(2*backoff, c.options.RetryBackoffMax)
+		backoff = min(2*backoff, c.options.RetryBackoffMax, max(c.options.RetryBackoffMin, leaderlessFor))
 		if len(c.looks) == 0 { // nobody misses anything any more
 			backoff = c.options.RetryBackoffMin
 		}

@@ -229,6 +229,16 @@ func (c *claim) stopGiven() {
 	}
 }
 
+// wakeAllReaders makes all those look again who wait for its messages. Called with the group's lock held.
+func (c *Consumer) wakeAllReaders() {
+	c.wakeReaders()
+	for cl := range c.claims {
+		if g := cl.gave(); g != nil {
+			g.reading.wakeReaders()
+		}
+	}
+}
+
 // tell closes what Draining gives, or makes it anew.
 func (c *Claim) tell(drains bool) {
 	c.claim.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -234,6 +235,20 @@ func (m *Marshaler) hands() (*Consumer, error) {
 		m.consumers = append(m.consumers, c)
 	}
 	return m.hand, nil
+}
+
+// watched are the topics that it asks for again and again.
+func (c *Consumer) watched() []string {
+	if c.pins == nil {
+		return c.names
+	}
+	c.m.g.mu.Lock()
+	defer c.m.g.mu.Unlock()
+	topics := map[string]bool{}
+	for k := range c.pins {
+		topics[k.Topic] = true
+	}
+	return slices.Collect(maps.Keys(topics))
 }
 
 // pin has the member claim a key, and gives the claim once it is there; else what is closed when something has changed.

@@ -1,0 +1,82 @@
+package marshal
+
+import (
+	"context"
+	"errors"
+)
+
+// ConsumeChannel gives the channel of messages; it is the same at each call. It is unbuffered, and it is closed when the consumer
+// terminates. Problems of a partition are not seen on it: they are in the log. Reading it beside FetchMessage, Messages or
+// Batches shares the messages out among them.
+func (c *Consumer) ConsumeChannel() <-chan *Message {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.pumping {
+		c.pumping = true
+		c.wg.Go(c.pump)
+	}
+	return c.channel
+}
+
+// pump offers messages on the channel, one at a time, by a plain send.
+func (r *reading) pump() {
+	defer close(r.channel)
+	var m *Message
+	take := func() bool {
+		if m = r.next(); m != nil {
+			r.offered.Store(m)
+		}
+		return m != nil
+	}
+	for {
+		switch err := r.get(context.Background(), take); {
+		case errors.Is(err, ErrTerminated):
+			return
+		case err != nil:
+			continue // a problem of one partition: it was logged where it arose
+		}
+		r.channel <- m
+		r.offered.Store(nil)
+		if r.taking.Load() {
+			wakeUp(r.offerDone)
+		}
+	}
+}
+
+// recall takes the message back that the pump offers, if it may not be handed out (any more).
+func (r *reading) recall() {
+	r.takeMu.Lock()
+	defer r.takeMu.Unlock()
+	select {
+	case <-r.offerDone:
+	default:
+	}
+	r.taking.Store(true)
+	defer r.taking.Store(false)
+	m := r.offered.Load()
+	if m == nil || r.allowed(m) {
+		return
+	}
+	select {
+	case m, open := <-r.channel:
+		if !open {
+			return // the application was faster, and the pump has ended since
+		}
+		p := m.from
+		now := p.claim.lockReading() // another than r, if the claim was given to the application meanwhile
+		if now.current == p {
+			now.putAside()
+		}
+		p.unsent = append([]*Message{m}, p.unsent...)
+		now.first(p)
+		now.mu.Unlock()
+	case <-r.offerDone:
+	}
+}
+
+func (r *reading) allowed(m *Message) bool {
+	r.mu.Lock()
+	stopped := r.stopped
+	r.mu.Unlock()
+	return !stopped && m.from.open() && m.from.claim.reading.Load() == r && r.m.trusted()
+}

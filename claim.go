@@ -232,10 +232,3 @@ func (c *claim) wasReleased() bool {
 	defer c.mu.Unlock()
 	return errors.Is(c.over, errReleased)
 }
-
-func keyName(k lease.Key) string {
-	if k.Partition == lease.WholeTopic {
-		return "topic " + k.Topic
-	}
-	return fmt.Sprintf("%s/%d", k.Topic, k.Partition)
-}

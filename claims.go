@@ -120,16 +120,17 @@ func (c *Claim) Release(ctx context.Context, next int64) error {
 			return nil
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("marshal: the release of %s is not confirmed: %w", keyName(cl.key), errors.Join(ctx.Err(), cl.m.troubled()))
+			return fmt.Errorf("marshal: the release of %s is not confirmed: %w", nameOfKey(cl.key), errors.Join(ctx.Err(), cl.m.troubled()))
 		}
 	}
 }
 
-// Claims yields each claim of the consumer once, as it begins, and those that are there already. From then on its messages come from its
-// own Messages alone; FetchMessage, Messages, Batches and ConsumeChannel give those of claims that were not yielded, and so do their
-// *PartitionErrors, which Claims yields with a nil claim where nobody else reads. What the caller does with a claim belongs on
-// a goroutine of its own, or the next one waits. A claim that ended and began anew (lost, its topic recreated, a Seek) is yielded again.
-// It ends, without an error, when ctx ends or the consumer is terminated; claims that were yielded end on their own.
+// Claims yields each claim of the consumer once, as it begins, and those that are there already. From then on the messages of a claim come
+// from its own Messages alone; FetchMessage, Messages, Batches and ConsumeChannel give those of claims that were not yielded. A
+// *PartitionError of such a claim goes to whoever waits first, here with a nil claim. The loop is to start a goroutine for each
+// claim: while it reads one itself, the next waits. A key that was lost, or whose topic was recreated, or whose position was set by
+// a Seek, is yielded anew when it begins again. It ends, without an error, when ctx ends or the consumer is terminated; claims that
+// were yielded end on their own.
 func (c *Consumer) Claims(ctx context.Context) iter.Seq2[*Claim, error] {
 	return sequence(ctx, c.nextClaim)
 }

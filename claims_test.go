@@ -152,6 +152,26 @@ func TestAClaimGoesOnWhereOthersHaveReadSoFar(t *testing.T) {
 	assert.EqualValues(t, 300, at)
 }
 
+func TestAClaimHasWhatWasFetchedBeforeItWasYielded(t *testing.T) {
+	b := newBench(t)
+	b.one("t", 10)
+	c := b.consumer(b.marshaler("a"), ConsumerOptions{}, "t")
+	eventually(t, "all of it fetched", func() bool {
+		parts := c.begun()
+		if len(parts) == 0 {
+			return false
+		}
+		parts[0].mu.Lock()
+		defer parts[0].mu.Unlock()
+		return parts[0].next == 10
+	})
+	claim := claimed(t, c)
+	for i, m := range take(t, claim, 10) {
+		assert.EqualValues(t, i, m.Offset)
+		require.NoError(t, m.Commit())
+	}
+}
+
 func TestDrainingAndContextFollowAHandOver(t *testing.T) {
 	b := newBench(t, "t")
 	b.fill("t", 4, 0, 10)

@@ -20,8 +20,8 @@ import (
 
 // Claim claims one partition by hand, or a whole topic (partition -1), for as long as this process lives or until Release. It is kept
 // alive by the Marshaler's own heartbeats. Such a claim is not balanced, and has no part in anybody's share; a Consumer may use it beside
-// others of its topic. Where the group has no position it starts at the oldest record. Its messages can be had by Claim.Messages, or
-// the caller reads by means of its own and tells Claim.Progress.
+// others of its topic. Where the group has no position it starts at the oldest record. Its messages can be had by Claim.Messages, read as
+// with NewConsumerOptions, or the caller reads by means of its own and tells Claim.Progress.
 //
 // It blocks until the coordination topic has granted it and its start is known, or ctx ends. It gives a *ClaimedError, without waiting,
 // when somebody else holds it or what conflicts with it; ErrOwnedByConsumer when a Consumer of this very Marshaler does; and
@@ -39,7 +39,7 @@ func (m *Marshaler) Claim(ctx context.Context, topic string, partition int32) (*
 	}
 	known, err := m.topicWith(ctx, key)
 	if err != nil {
-		return nil, fmt.Errorf("marshal: claiming %s: %w", keyName(key), err)
+		return nil, fmt.Errorf("marshal: claiming %s: %w", nameOfKey(key), err)
 	}
 	hand, err := m.hands()
 	if err != nil {
@@ -55,7 +55,7 @@ func (m *Marshaler) Claim(ctx context.Context, topic string, partition int32) (*
 		case <-changed:
 		case <-ctx.Done():
 			hand.unpin(key)
-			return nil, fmt.Errorf("marshal: claiming %s: %w", keyName(key), errors.Join(ctx.Err(), m.troubled()))
+			return nil, fmt.Errorf("marshal: claiming %s: %w", nameOfKey(key), errors.Join(ctx.Err(), m.troubled()))
 		case <-m.ctx.Done():
 			return nil, ErrTerminated
 		}
@@ -108,7 +108,7 @@ func (m *Marshaler) ReleasePartition(topic string, partID int, lastOffset int64)
 	case err != nil:
 		return err
 	case g.Partition != key.Partition:
-		return fmt.Errorf("%w: %s by itself, but with its topic as a whole (partition -1)", ErrNotClaimed, keyName(key))
+		return fmt.Errorf("%w: %s by itself, but with its topic as a whole (partition -1)", ErrNotClaimed, nameOfKey(key))
 	}
 	return asNotClaimed(key, g.Release(ctx, lastOffset))
 }
@@ -121,7 +121,7 @@ func (m *Marshaler) CommitOffsets(topic string, partID int, lastOffset int64) er
 	defer cancel()
 	key := lease.Key{Topic: topic, Partition: toPartition(partID)}
 	if lastOffset < 0 {
-		return fmt.Errorf("marshal: committing %s: offset %d is negative", keyName(key), lastOffset)
+		return fmt.Errorf("marshal: committing %s: offset %d is negative", nameOfKey(key), lastOffset)
 	}
 	known, err := m.topicWith(ctx, key)
 	if err == nil && key.Partition == lease.WholeTopic {
@@ -135,7 +135,7 @@ func (m *Marshaler) CommitOffsets(topic string, partID int, lastOffset int64) er
 	case m.Terminated():
 		return ErrTerminated
 	case err != nil:
-		return fmt.Errorf("marshal: committing %s: %w", keyName(key), err)
+		return fmt.Errorf("marshal: committing %s: %w", nameOfKey(key), err)
 	}
 	return nil
 }
@@ -197,7 +197,7 @@ func (m *Marshaler) claimedByHand(k lease.Key) (*Claim, error) {
 	case c == nil || c.consumer == nil:
 		return nil, notClaimed(k)
 	case c.consumer != m.hand:
-		return nil, fmt.Errorf("%w: %s", ErrOwnedByConsumer, keyName(k))
+		return nil, fmt.Errorf("%w: %s", ErrOwnedByConsumer, nameOfKey(k))
 	}
 	if g := c.gave(); g != nil {
 		return g, nil
@@ -205,12 +205,12 @@ func (m *Marshaler) claimedByHand(k lease.Key) (*Claim, error) {
 	return nil, notClaimed(k)
 }
 
-func notClaimed(k lease.Key) error { return fmt.Errorf("%w: %s", ErrNotClaimed, keyName(k)) }
+func notClaimed(k lease.Key) error { return fmt.Errorf("%w: %s", ErrNotClaimed, nameOfKey(k)) }
 
 // asNotClaimed says of a claim that was lost that the key is not claimed any more.
 func asNotClaimed(k lease.Key, err error) error {
 	if errors.Is(err, ErrClaimLost) {
-		return fmt.Errorf("%w: %s: %w", ErrNotClaimed, keyName(k), err)
+		return fmt.Errorf("%w: %s: %w", ErrNotClaimed, nameOfKey(k), err)
 	}
 	return err
 }
@@ -297,7 +297,7 @@ func (m *Marshaler) inTheWay(k lease.Key) error {
 		switch c := m.claims[other]; {
 		case holder == nil, holder.Status == lease.IsParked && holder.Client == m.clientID: // it is for us
 		case l.Instance == m.instance && c != nil && c.consumer != nil && c.consumer != m.hand:
-			return fmt.Errorf("%w: %s", ErrOwnedByConsumer, keyName(other))
+			return fmt.Errorf("%w: %s", ErrOwnedByConsumer, nameOfKey(other))
 		case l.Instance == m.instance && other == k:
 		default:
 			return &ClaimedError{

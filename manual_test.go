@@ -87,7 +87,7 @@ func TestClaimByHandOfWhatAnotherHoldsTellsWhoAtOnce(t *testing.T) {
 	_, err = m1.Claim(within(t, patience), "u", 1)
 	require.ErrorAs(t, err, &taken)
 	assert.EqualValues(t, -1, taken.Partition)
-	assert.ErrorContains(t, taken, "topic u is claimed by b")
+	assert.ErrorContains(t, taken, "u (whole) is claimed by b")
 	_, err = m2.Claim(within(t, patience), "u", 1)
 	require.ErrorAs(t, err, &taken, "by ourselves")
 	assert.Equal(t, "b", taken.HolderClient)

@@ -128,7 +128,7 @@ func (m *Marshaler) GetPartitionOffsets(topicName string, partID int) (Partition
 	case m.Terminated():
 		return none, ErrTerminated
 	case err != nil:
-		return none, fmt.Errorf("marshal: offsets of %s: %w", keyName(k), err)
+		return none, fmt.Errorf("marshal: offsets of %s: %w", nameOfKey(k), err)
 	}
 	return o, nil
 }

@@ -3,9 +3,7 @@ package marshal
 import (
 	"context"
 	"fmt"
-	"maps"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/kafka-marshal/marshal/internal/batch"
@@ -318,29 +316,5 @@ func (b *fetchBroker) trouble(ctx context.Context, err error) {
 func (c *Consumer) fetchSettings() kafka.FetchSettings {
 	return kafka.FetchSettings{
 		MaxWait: c.options.MaxWait, MinBytes: int32(c.options.MinBytes), MaxBytes: int32(c.maxAnswer()), ReadCommitted: c.readsCommitted(),
-	}
-}
-
-// watched are the topics that it asks for again and again.
-func (c *Consumer) watched() []string {
-	if c.pins == nil {
-		return c.names
-	}
-	c.m.g.mu.Lock()
-	defer c.m.g.mu.Unlock()
-	topics := map[string]bool{}
-	for k := range c.pins {
-		topics[k.Topic] = true
-	}
-	return slices.Collect(maps.Keys(topics))
-}
-
-// wakeAllReaders makes all those look again who wait for its messages. Called with the group's lock held.
-func (c *Consumer) wakeAllReaders() {
-	c.wakeReaders()
-	for cl := range c.claims {
-		if g := cl.gave(); g != nil {
-			g.reading.wakeReaders()
-		}
 	}
 }

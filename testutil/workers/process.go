@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -16,13 +17,18 @@ import (
 // variable is where a program that is started as a worker finds what it is.
 const variable = "MARSHAL_WORKER"
 
-// Serve is the first thing that a program does which starts itself as a worker: there it works until SIGTERM and exits;
-// else it returns at once.
+// Serve is the first thing that a program does which starts itself as a worker: there it works until SIGTERM, or until who
+// started it is gone, and exits; else it returns at once.
 func Serve() {
 	text, asked := os.LookupEnv(variable)
 	if !asked {
 		return
 	}
+	var parent sync.WaitGroup // nobody waits: it ends with the process
+	parent.Go(func() {
+		_, _ = io.Copy(io.Discard, os.Stdin) // it ends when the other end of the pipe is closed
+		os.Exit(1)
+	})
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := serve(ctx, text)
 	stop()
@@ -61,6 +67,7 @@ type Process struct {
 	Worker
 	cmd    *exec.Cmd
 	output bytes.Buffer
+	parent io.Closer // closed when who started it is gone
 	wg     sync.WaitGroup
 	done   chan struct{} // closed when it has ended
 	err    error         // why, once done is closed
@@ -82,6 +89,9 @@ func Start(w Worker) (*Process, error) {
 	p := &Process{Worker: w, done: make(chan struct{}), cmd: exec.Command(self)} //nolint:gosec // ourselves
 	p.cmd.Env = append(os.Environ(), variable+"="+string(text))
 	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
+	if p.parent, err = p.cmd.StdinPipe(); err != nil { // its other end is closed when we are gone, however that comes
+		return nil, err
+	}
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting worker %s: %w", w.Process, err)
 	}

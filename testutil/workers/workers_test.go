@@ -85,6 +85,16 @@ func TestAWorkerThatEndsByItselfHasFailedOneThatWasKilledHasNot(t *testing.T) {
 	assert.NoError(t, good.Wait(within(t)))
 }
 
+func TestAWorkerProcessEndsWithWhoStartedIt(t *testing.T) {
+	c := testutil.NewCluster(t)
+	p, err := Start(Worker{Brokers: c.Addrs(), Process: "w", Group: "g", Topics: []string{"t"}, Dir: t.TempDir()})
+	require.NoError(t, err)
+	t.Cleanup(p.Kill)
+	require.NoError(t, p.parent.Close())
+	require.Eventually(t, func() bool { return !p.Alive() }, patience, 10*time.Millisecond)
+	assert.Error(t, p.Failed())
+}
+
 func TestAMemberThatKeepsItsKeysParks(t *testing.T) {
 	c := testutil.NewCluster(t)
 	require.NoError(t, c.CreateTopic("t", 2, nil))

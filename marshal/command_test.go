@@ -86,6 +86,57 @@ func TestStateOfAGroupThatEverybodyHasLeft(t *testing.T) {
 	assert.Regexp(t, `(?m)^orders  1          -       -         -      20    27   7    free, no member wants it$`, out)
 }
 
+func TestTheTableOfAGroup(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	member := func(client string, heard time.Duration, parked, overdue bool) marshal.InstanceState {
+		return marshal.InstanceState{Instance: "0a0b0c0d", Client: client, Host: "h", TTL: 10 * time.Second, LastHeartbeat: now.Add(-heard), Parked: parked, Overdue: overdue, Claims: 2}
+	}
+	v := groupView{
+		State: marshal.State{Group: "g", Offset: 7, Instances: []marshal.InstanceState{
+			member("a", 1500*time.Millisecond, false, false), member("bad\x1b[2J", 90*time.Second, false, true), member("c", 0, true, false), member("d", time.Hour, true, true),
+		}},
+		Keys: []keyView{
+			{KeyState: marshal.KeyState{Topic: "t", Partition: -1, Client: "a", Instance: "0a0b0c0d", Epoch: 5, Parts: []int64{1, 2, 3, 4, 5, 6, 7, 8, 9}}, End: 45, Lag: 0},
+			{KeyState: marshal.KeyState{Topic: "topic", Partition: 11, Client: "gone", Next: 3, Why: "free, to be claimed by a"}, End: 5, Lag: 2},
+		},
+	}
+	var out bytes.Buffer
+	require.NoError(t, v.print(&out, now))
+	assert.Equal(t, `GROUP g, as of offset 7 of its log
+MEMBER   INSTANCE  HOST  HOLDS  IN FLIGHT  LAST HEARD OF  LEASE  STATE
+a        0a0b0c0d  h     2      0          2s ago         10s    alive
+bad�[2J  0a0b0c0d  h     2      0          1m30s ago      10s    looks expired: to be declared dead by the others
+c        0a0b0c0d  h     2      0          0s ago         10s    parked: its keys are kept for its next run
+d        0a0b0c0d  h     2      0          1h0m0s ago     10s    parked, looks expired: its keys are free soon
+
+TOPIC  PARTITION  HOLDER  INSTANCE  EPOCH  NEXT               END  LAG  WHY
+t      all        a       0a0b0c0d  5      1 2 3 4 5 6 7 8 …  45   0
+topic  11         -       -         -      3                  5    2    free, to be claimed by a
+`, out.String())
+	out.Reset()
+	require.NoError(t, (&groupView{State: marshal.State{Group: "g", Unreadable: "no snapshot is left"}}).print(&out, now))
+	assert.Equal(t, "GROUP g: nothing is known of it yet: no snapshot is left\n", out.String())
+}
+
+func TestStateOfAGroupThatCannotBeRead(t *testing.T) {
+	f := newFleet(t)
+	m, _ := f.member("w1")
+	f.shared(m, 1)
+	shard := f.shard()
+	_, next, err := f.Offsets(marshal.MarshalTopic, shard)
+	require.NoError(t, err)
+	require.NoError(t, f.DeleteRecords(marshal.MarshalTopic, shard, next-1))
+	code, out, errs := f.command("state")
+	assert.Zero(t, code, errs)
+	assert.Contains(t, out, "GROUP orders: nothing is known of it yet: the start of its history was cut")
+	for _, format := range []string{"table", "json"} {
+		code, out, errs = f.command("state", "-group", "orders", "-o", format)
+		assert.Equal(t, 3, code)
+		assert.Contains(t, out, "the start of its history was cut")
+		assert.Contains(t, errs, "group orders: the start of its history was cut")
+	}
+}
+
 func TestLagIsUnknownWhereAnythingIs(t *testing.T) {
 	at := func(o int64) kafka.OffsetAnswer { return kafka.OffsetAnswer{Offset: o} }
 	for name, c := range map[string]struct {

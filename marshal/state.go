@@ -66,6 +66,16 @@ func state(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if err := t.printGroups(views); err != nil {
+		return err
+	}
+	if *group != "" && views[0].Unreadable != "" {
+		return &unreadableError{fmt.Errorf("group %s: %s", *group, views[0].Unreadable)}
+	}
+	return nil
+}
+
+func (t *tool) printGroups(views []groupView) error {
 	if t.json() {
 		return printJSON(t.stdout, views)
 	}
@@ -79,11 +89,6 @@ func state(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		}
 		if err := views[i].print(t.stdout, time.Now()); err != nil {
 			return err
-		}
-	}
-	for i := range views {
-		if *group != "" && views[i].Unreadable != "" {
-			return &unreadableError{fmt.Errorf("group %s: %s", *group, views[i].Unreadable)}
 		}
 	}
 	return nil
@@ -194,10 +199,16 @@ func (v *groupView) print(w io.Writer, now time.Time) error {
 	return printTable(w, rows)
 }
 
+// mostParts is of how many partitions of a whole topic the table shows the position.
+const mostParts = 8
+
 func (v *keyView) row() []string {
 	partition, next := fmt.Sprint(v.Partition), fmt.Sprint(v.Next)
 	if v.Partition < 0 {
-		partition, next = "all", strings.Trim(fmt.Sprint(v.Parts), "[]")
+		partition, next = "all", strings.Trim(fmt.Sprint(v.Parts[:min(len(v.Parts), mostParts)]), "[]")
+		if len(v.Parts) > mostParts {
+			next += " …"
+		}
 	}
 	holder, instance, epoch := printable(v.Client), v.Instance, fmt.Sprint(v.Epoch)
 	if v.Instance == "" {

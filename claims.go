@@ -308,7 +308,7 @@ func (c *claim) giveBack(g *Claim) (changed <-chan struct{}, err error) {
 		m.want()
 	default:
 		c.hasty = true
-		m.handle(m.member.GiveUp(c.key, c.epoch, m.c.clock.now()))
+		m.handle(m.member.LetGo(c.key, c.epoch, m.c.clock.now()))
 	}
 	return m.changed, nil
 }

@@ -176,7 +176,7 @@ func (e *encoder) watch(w *watch) {
 func (e *encoder) claims(c *claims) {
 	each(e, c.run, func(q *claim) {
 		e.num(uint64(q.epoch), uint64(q.phase), q.release, uint64(len(q.offsets)))
-		e.bit(q.unread, q.pinned, q.idle, q.unfit, q.lost, q.released)
+		e.bit(q.unread, q.pinned, q.idle, q.unfit, q.letGo, q.lost, q.released)
 		e.topic(q.topicID)
 		for _, p := range q.offsets {
 			e.position(p)

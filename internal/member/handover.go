@@ -125,10 +125,24 @@ func (m *Member) GiveUp(k lease.Key, epoch int64, now Now) Output {
 	return m.settle(now)
 }
 
+// LetGo is GiveUp where there need not be anybody fitter: then the key is free, and we take it again after the wait of one that was
+// given up.
+func (m *Member) LetGo(k lease.Key, epoch int64, now Now) Output {
+	if m.stage == over {
+		return m.done()
+	}
+	m.clocks(now)
+	if c := m.claims.run[k]; c != nil && c.epoch == epoch && !c.lost {
+		c.unfit, c.letGo = true, true
+		m.claims.stale = true
+	}
+	return m.settle(now)
+}
+
 // givesUp tells whether a claim that was given up still is: a leaver hands its keys to whomever the plan names, and without
 // an heir it goes on.
 func (m *Member) givesUp(k lease.Key, c *claim) bool {
-	return c.unfit && !m.leaving.active && !m.heir(k, true).IsZero()
+	return c.unfit && !m.leaving.active && (c.letGo || !m.heir(k, true).IsZero())
 }
 
 // parcel is what one Release is about.

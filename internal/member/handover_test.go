@@ -574,3 +574,18 @@ func TestALeaveNamesOneLifeOfATopicAndLeavesPositionsOfTheOtherOut(t *testing.T)
 		}
 	}
 }
+
+func TestWhatIsLetGoIsFreeThoughNobodyElseMayHaveItAndIsTakenAgainLater(t *testing.T) {
+	s := newScript(t)
+	p := s.process("p", Config{}, want(some(1)))
+	s.until(time.Second, "the key", func() bool { return p.hands(part(0)) })
+	epoch := p.keys[part(0)].Epoch
+	p.do(p.m.GiveUp(part(0), epoch, p.clock(false)))
+	s.pass(time.Second)
+	require.True(t, p.hands(part(0)), "the last one that can run it keeps it")
+	p.do(p.m.LetGo(part(0), epoch, p.clock(false)))
+	s.until(time.Second, "it is free", func() bool { return !p.holds(part(0)) })
+	let := s.now
+	s.until(3*time.Second, "it is taken again", func() bool { return p.hands(part(0)) })
+	assert.GreaterOrEqual(t, s.now-let, 900*ms)
+}

@@ -29,6 +29,7 @@ type claim struct {
 	pinned   bool // started as one claimed by hand
 	idle     bool // never started: held, and to be released
 	unfit    bool // given up: to be released as unfit
+	letGo    bool // even if nobody else may have it
 	lost     bool // stopped, but its Release is on its way
 	released bool // its Release was read back
 

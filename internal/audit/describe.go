@@ -3,6 +3,7 @@ package audit
 import (
 	"fmt"
 	"iter"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,7 +22,7 @@ const most = 8
 // name is what people call an instance.
 func (a *Audit) name(id lease.InstanceID) string {
 	if m, ok := a.authors.find(id); ok {
-		return fmt.Sprintf("%s (%v)", m.client, id)
+		return m.client + " (" + id.String() + ")"
 	}
 	return id.String()
 }
@@ -30,7 +31,7 @@ func keyName(k lease.Key) string {
 	if k.Partition == lease.WholeTopic {
 		return k.Topic + " (whole)"
 	}
-	return fmt.Sprintf("%s/%d", k.Topic, k.Partition)
+	return k.Topic + "/" + strconv.Itoa(int(k.Partition))
 }
 
 // list joins what is to be named, and counts the rest.
@@ -115,7 +116,7 @@ func (a *Audit) describe(m Message) string {
 	case lease.KindJoin:
 		return who + describeJoin(rec)
 	case lease.KindHeartbeat:
-		return fmt.Sprintf("heartbeat of %s%s", who, describeHeartbeat(rec))
+		return "heartbeat of " + who + describeHeartbeat(rec)
 	case lease.KindClaim:
 		var keys []string
 		for _, k := range rec.Claim.Keys[:min(most, len(rec.Claim.Keys))] {
@@ -223,7 +224,7 @@ func describeHeartbeat(rec *lease.Record) string {
 	n := 0
 	for k, o := range entries(rec) {
 		if n++; n <= most {
-			at = append(at, fmt.Sprintf("%s at %d", keyName(k), o.next))
+			at = append(at, keyName(k)+" at "+strconv.FormatInt(o.next, 10))
 		}
 	}
 	text := ""

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/kafka-marshal/marshal/internal/lease"
 )
@@ -50,9 +51,9 @@ func (a *Audit) effects(lines []string) []string {
 		key := keyName(e.Key)
 		switch e.Kind {
 		case lease.Progressed:
-			key += fmt.Sprintf(" at %d", e.Next)
+			key += " at " + strconv.FormatInt(e.Next, 10)
 		case lease.Sought:
-			key += fmt.Sprintf(" to %d", e.Next)
+			key += " to " + strconv.FormatInt(e.Next, 10)
 		}
 		g.keys = append(g.keys, key)
 	}
@@ -63,7 +64,11 @@ func (a *Audit) effects(lines []string) []string {
 }
 
 func (a *Audit) effect(g *effect) string {
-	e, keys, who := &g.of, list(g.keys, g.all), a.name(g.of.Instance)
+	e, keys := &g.of, list(g.keys, g.all)
+	if e.Kind == lease.Progressed { // most are
+		return "progress: " + keys
+	}
+	who := a.name(e.Instance)
 	switch e.Kind {
 	case lease.Joined:
 		return who + " is a member"
@@ -93,8 +98,6 @@ func (a *Audit) effect(g *effect) string {
 		return fmt.Sprintf("handed over to %s: %s", who, keys)
 	case lease.TakenOver:
 		return fmt.Sprintf("taken over by %s from its former run %v: %s", who, e.By, keys)
-	case lease.Progressed:
-		return "progress: " + keys
 	case lease.Marked:
 		return "marked as unfit for: " + keys
 	case lease.Unmarked:

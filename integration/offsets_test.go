@@ -63,7 +63,7 @@ func from(first, end int64) []int64 {
 
 // Seek and SeekTime while processes read, by one of them that does not hold the partitions.
 func TestSeekOnARunningGroup(t *testing.T) {
-	apart(t)
+	on(t, oneBroker|embedded)
 	s := open(t, ttl(3*time.Second))
 	const partitions, n = 4, 300
 	topic := s.topic("t", partitions, nil)
@@ -157,7 +157,7 @@ func TestOffsetsSetFromOutside(t *testing.T) {
 
 // Flush makes positions durable in both places.
 func TestFlush(t *testing.T) {
-	apart(t)
+	on(t, oneBroker|embedded)
 	s := open(t)
 	const partitions, n = 4, 500
 	topic := s.topic("t", partitions, nil)

@@ -17,7 +17,7 @@ import (
 
 // kill -9 and a restart at once under the same client id, with FastReclaim.
 func TestFastReclaim(t *testing.T) {
-	apart(t)
+	on(t, oneBroker|embedded)
 	s := open(t)
 	const partitions, rounds = 8, 5
 	topic := s.topic("t", partitions, nil)
@@ -50,7 +50,7 @@ func TestFastReclaim(t *testing.T) {
 
 // Terminate(false), and a restart within the grace: nothing moves.
 func TestPark(t *testing.T) {
-	apart(t)
+	on(t, oneBroker|embedded)
 	s := open(t, ttl(3*time.Second))
 	const partitions = 6
 	topic := s.topic("t", partitions, nil)

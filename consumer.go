@@ -464,11 +464,16 @@ func (c *Consumer) keep(ctx context.Context) error {
 	err := c.flush(ctx)
 	m := c.m
 	m.g.mu.Lock()
+	for cl := range c.claims {
+		cl.leave()
+	}
+	m.g.mu.Unlock()
+	err = errors.Join(err, c.flush(ctx)) // commits were accepted until now: what they moved while the first one went out
+	m.g.mu.Lock()
 	defer m.g.mu.Unlock()
 	c.keepUntil = m.c.clock.now().Mono + c.options.RestartGrace
 	for cl := range c.claims {
 		c.kept = append(c.kept, cl.key)
-		cl.leave()
 	}
 	slices.SortFunc(c.kept, compareKeys)
 	m.want()

@@ -3,7 +3,9 @@ package marshal
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -155,6 +157,50 @@ func TestTerminateWithoutReleaseKeepsTheKeysForTheNextRun(t *testing.T) {
 	b.fill("t", 4, 100, 1)
 	eventually(t, "only what is new", func() bool { return k3.count() >= 3 })
 	assert.Equal(t, 3, k3.count())
+}
+
+func TestWhatIsCommittedWhileTerminateFalseIsUnderWayIsDurableOrRefused(t *testing.T) {
+	b := newBench(t)
+	const n = 5000
+	for round := range 10 {
+		topic := fmt.Sprint("t", round)
+		require.NoError(t, b.CreateTopic(topic, 1, nil))
+		b.fill(topic, 1, 0, n)
+		m := b.marshaler("a")
+		c := b.consumer(m, ConsumerOptions{}, topic)
+		ctx := within(t, patience)
+		var ms []*Message
+		for range n {
+			msg, err := c.FetchMessage(ctx)
+			require.NoError(t, err)
+			ms = append(ms, msg)
+		}
+		begun := make(chan struct{})
+		next := int64(0) // behind the last whose commit was accepted
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for i, msg := range ms {
+				if i == 100 {
+					close(begun)
+				}
+				for wait := time.Now(); time.Since(wait) < 10*time.Microsecond; {
+					continue
+				}
+				if err := msg.Commit(); err != nil {
+					assert.ErrorIs(t, err, ErrTerminated)
+					return
+				}
+				next = msg.Offset + 1
+			}
+		})
+		<-begun
+		require.True(t, c.Terminate(false))
+		wg.Wait()
+		at := slices.IndexFunc(m.State().Keys, func(k KeyState) bool { return k.Topic == topic })
+		require.GreaterOrEqual(t, at, 0)
+		assert.Equal(t, next, m.State().Keys[at].Next, "round %d", round)
+		m.Terminate()
+	}
 }
 
 func TestKeysThatNobodyComesBackForAreFreeAfterTheGrace(t *testing.T) {

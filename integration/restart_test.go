@@ -73,7 +73,7 @@ func TestPark(t *testing.T) {
 	assert.Zero(t, moved(before, s.look()))
 	s.finish()
 	v := s.judge()
-	assert.Zero(t, v.Duplicates)
+	assert.LessOrEqual(t, v.Duplicates, int64(4), "one may be in hand at each end, and its commit refused")
 	figure(t, "parked, and back 0.5 s after its end, with the start of its process: stood still %s; 0 moved", spread(s.standstills(0)))
 }
 
@@ -179,7 +179,11 @@ func rolling(t *testing.T, keep bool) {
 	if keep {
 		assert.Zero(t, moves, "everybody gets his own again")
 	}
-	assert.Zero(t, v.Duplicates)
+	if keep {
+		assert.LessOrEqual(t, v.Duplicates, int64(2*fleetSize), "one may be in hand at each end, and its commit refused")
+	} else {
+		assert.Zero(t, v.Duplicates)
+	}
 }
 
 // changes counts how often a partition went from one client id to another after a moment.

@@ -199,8 +199,23 @@ func (m *Member) message(before int64, msg *marshal.Message, err error) error {
 	m.handed.Add(1)
 	m.record.Handout(before, after, msg.Topic, msg.Partition, msg.Token(), msg.Offset)
 	m.work()
-	m.record.Finished(msg.Topic, msg.Partition, msg.Token(), msg.Offset, msg.Offset)
-	return committed(msg.Commit())
+	return m.finish(msg.Commit, func() {
+		m.record.Finished(msg.Topic, msg.Partition, msg.Token(), msg.Offset, msg.Offset)
+	})
+}
+
+// finish commits and notes it: before, so that what is committed is always noted. But Terminate(false) does not wait for what is
+// in hand, and refuses its commit: then it is not finished, and comes again.
+func (m *Member) finish(commit func() error, note func()) error {
+	if !m.Keep {
+		note()
+		return committed(commit())
+	}
+	err := commit()
+	if err == nil {
+		note()
+	}
+	return committed(err)
 }
 
 func (m *Member) batch(before int64, b *marshal.Batch, err error) error {
@@ -214,10 +229,11 @@ func (m *Member) batch(before int64, b *marshal.Batch, err error) error {
 		m.record.Handouts(before, after, b.Topic(), b.Partition(), b.Token(), r.From, r.To-1)
 	}
 	m.work()
-	for _, r := range runs {
-		m.record.Finished(b.Topic(), b.Partition(), b.Token(), r.From, r.To-1)
-	}
-	return committed(b.Commit())
+	return m.finish(b.Commit, func() {
+		for _, r := range runs {
+			m.record.Finished(b.Topic(), b.Partition(), b.Token(), r.From, r.To-1)
+		}
+	})
 }
 
 // runsOf gives the offsets of a batch without its holes.

@@ -71,6 +71,16 @@ func (ps *ailments) note(key string, err error, now time.Time, like ailment) boo
 	return true
 }
 
+// of gives the problem that has this key, nil where there is none.
+func (ps *ailments) of(key string, now time.Time) error {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if p := ps.all[key]; p != nil && !p.over(now) {
+		return p.err
+	}
+	return nil
+}
+
 // over says that a problem is over.
 func (ps *ailments) over(key string) {
 	ps.mu.Lock()

@@ -154,11 +154,15 @@ func TestAStalledPartitionOfTheOnlyMemberGoesOn(t *testing.T) {
 	p := c.begun()[0]
 	assert.GreaterOrEqual(t, p.stalledFor(), stallOptions.StallTimeout)
 	epoch := keyOf(m, "t", 0).Epoch
+	assert.GreaterOrEqual(t, keyOf(m, "t", 0).Stalled, stallOptions.StallTimeout)
+	require.ErrorContains(t, c.Healthy(), "t/0: the message at 3 is not finished")
 	mu.Lock()
 	require.NoError(t, stuck.Commit())
 	mu.Unlock()
 	eventually(t, "it is over", func() bool { return p.stalledFor() == 0 })
 	assert.Equal(t, epoch, keyOf(m, "t", 0).Epoch)
+	assert.Zero(t, keyOf(m, "t", 0).Stalled)
+	require.NoError(t, c.Healthy())
 	assert.Equal(t, 1, seen.times("warning", "is not finished"), "told once")
 }
 

@@ -47,7 +47,14 @@ type KeyState struct {
 	Token     int64   `json:"token,omitempty"`
 	Next      int64   `json:"next"`            // the next offset to read, of a partition; -1: not known
 	Parts     []int64 `json:"parts,omitempty"` // the same for each partition, of a topic that is claimed as a whole
-	Why       string  `json:"why,omitempty"`   // of one that nobody holds
+	Why       string  `json:"why,omitempty"`   // nobody holds it, or a parked member does: why, and for how long
+
+	// What this process knows of keys that its own consumers hold; of a whole topic it is so of one partition at least.
+	Pending  string        `json:"pending,omitempty"`    // why it has not begun
+	Paused   bool          `json:"paused,omitempty"`     // by Pause
+	Draining bool          `json:"draining,omitempty"`   // it is to be handed over: nothing more of it is handed out
+	Stalled  time.Duration `json:"stalled_ns,omitempty"` // for how long its oldest message in hand is unfinished, where that is StallTimeout or longer
+	Failed   string        `json:"failed,omitempty"`     // why it cannot be read
 }
 
 // State gives what this process knows of the group. It does not touch the network.
@@ -104,6 +111,14 @@ func (g *group) state(m *Marshaler) State {
 		} else {
 			ks.Next = next(w, k.Topic, k.Partition)
 		}
+		if i := w.Instance(l.Instance); i.Status == lease.IsParked {
+			ks.parked(i, m, now)
+		}
+		if m != nil && l.Instance == m.instance {
+			if cl := m.claims[k]; cl != nil {
+				ks.own(cl)
+			}
+		}
 		s.Keys = append(s.Keys, ks)
 	}
 	plan := g.planner.Plan(w)
@@ -118,10 +133,13 @@ func (g *group) state(m *Marshaler) State {
 		}
 	}
 	for k, p := range w.AllProgress() {
-		if _, wanted := counts[k.Topic]; !wanted {
-			if _, _, held := w.Owner(k.Topic, k.Partition); !held {
-				s.Keys = append(s.Keys, KeyState{Topic: k.Topic, Partition: k.Partition, Next: p.Next, Client: p.Client, Why: "free, no member wants it"})
-			}
+		n, wanted := counts[k.Topic]
+		why := "free, no member wants it"
+		if wanted {
+			why = fmt.Sprintf("free, the topic has %d partitions now, as far as the group sees", n)
+		}
+		if _, _, held := w.Owner(k.Topic, k.Partition); !held && k.Partition >= n && (n > 0 || !wanted) {
+			s.Keys = append(s.Keys, KeyState{Topic: k.Topic, Partition: k.Partition, Next: p.Next, Client: p.Client, Why: why})
 		}
 	}
 	slices.SortFunc(s.Keys, func(a, b KeyState) int {
@@ -144,14 +162,18 @@ func unheld(w *lease.World, plan *policy.Plan, clients map[lease.InstanceID]stri
 		ks.Next, ks.Client = p.Next, p.Client
 	}
 	id, ok := plan.Claimant(k, 0)
+	all := lease.Key{Topic: k.Topic, Partition: lease.WholeTopic}
 	if !ok && whole {
-		id, ok = plan.Claimant(lease.Key{Topic: k.Topic, Partition: lease.WholeTopic}, 0)
+		id, ok = plan.Claimant(all, 0)
 	}
+	other, by, conflict := w.Conflict(all)
 	switch {
 	case ok:
 		ks.Why = "free, to be claimed by " + clients[id]
-	case w.HasMark(k):
-		ks.Why = "free, given up as unfit by everybody who wants it"
+	case whole && conflict:
+		ks.Why = fmt.Sprintf("free, wanted as a part of the whole topic, of which %s holds %s/%d", clients[by.Instance], other.Topic, other.Partition)
+	case w.HasMark(k) || w.HasMark(all):
+		ks.Why = "free, everybody who wants it is at the maximum, or gave it up as unfit"
 	default:
 		ks.Why = "free, everybody who wants it is at the maximum"
 	}
@@ -199,19 +221,4 @@ func (s State) lines() []string {
 		lines = append(lines, "  "+k.String())
 	}
 	return lines
-}
-
-// String describes a key in one line.
-func (k KeyState) String() string {
-	name, at := fmt.Sprintf("%s/%d", k.Topic, k.Partition), fmt.Sprintf("next %d", k.Next)
-	if k.Partition == lease.WholeTopic && k.Instance == "" {
-		return k.Topic + ": " + k.Why
-	}
-	if k.Partition == lease.WholeTopic {
-		name, at = k.Topic+" (whole)", fmt.Sprintf("next %d", k.Parts)
-	}
-	if k.Instance == "" {
-		return fmt.Sprintf("%s %s: %s", name, at, k.Why)
-	}
-	return fmt.Sprintf("%s %s: %s (%s) epoch %d token %d", name, at, k.Client, k.Instance, k.Epoch, k.Token)
 }

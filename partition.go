@@ -130,9 +130,6 @@ func (p *partition) end(err error) {
 	p.buffer(-p.queued)
 	p.mu.Unlock()
 	p.drop()
-	if p.stalledSince.Swap(0) > 0 {
-		p.claim.consumer.ailments.over(p.stallKey())
-	}
 	p.claim.consumer.fetcher.remove(p)
 	p.cancel(err)
 }

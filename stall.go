@@ -10,8 +10,9 @@ import (
 // stall is how long the position of a partition has stood at a message that is in hand. It is the loop's own but for since,
 // which others read.
 type stall struct {
-	at   int64         // the position as last seen
-	from time.Duration // Mono since when it was seen there
+	at    int64         // the position as last seen
+	from  time.Duration // Mono since when it was seen there
+	until time.Duration // Mono before which it is not told of again
 }
 
 // watchStall notes since when the oldest message in hand is the oldest and not finished, where that is StallTimeout or longer.
@@ -24,9 +25,7 @@ func (p *partition) watchStall(limit, now time.Duration) {
 	}
 	since = max(since, s.from)
 	if n == 0 || now-since < limit {
-		if p.stalledSince.Swap(0) > 0 {
-			p.claim.consumer.ailments.over(p.stallKey())
-		}
+		p.stalledSince.Store(0)
 		return
 	}
 	p.stalledSince.Store(int64(since))
@@ -40,9 +39,6 @@ func (p *partition) stalledFor() time.Duration {
 	return 0
 }
 
-// stallKey is that of the problem that a partition is stalled and stays; its end ends the problem.
-func (p *partition) stallKey() string { return fmt.Sprintf("stall %s/%d", p.topic, p.id) }
-
 // ease gives a claim of which a partition is stalled to somebody fitter, or keeps it and says so. Called with the group's lock held.
 func (m *Marshaler) ease(c *claim, now time.Duration) {
 	if c.consumer == nil || c.consumer.options.StallTimeout == 0 || c.draining.Load() || !c.open.Load() {
@@ -55,15 +51,17 @@ func (m *Marshaler) ease(c *claim, now time.Duration) {
 		}
 		to := m.member.Fitter(c.key)
 		kept := to.IsZero()
+		if kept && now < p.stall.until {
+			continue
+		}
 		e := Event{Kind: ClaimGivenUp, Topic: p.topic, Partition: p.id, Offset: p.position(), Token: c.token}
 		e.Text = fmt.Sprintf("%s/%d: the message at %d is not finished after %v", p.topic, p.id, e.Offset, (now - since).Round(time.Millisecond))
 		if kept {
 			e.Kind = ClaimStalled
 			e.Text += "; nobody else can take it at present, so it stays and goes on"
 			e.Err = fmt.Errorf("%w: %s", ErrStalled, e.Text)
-			if c.consumer.ailments.remind(p.stallKey(), e.problem(), time.Now()) {
-				m.emit(logrus.WarnLevel, e)
-			}
+			p.stall.until = now + reportEvery
+			m.emit(logrus.WarnLevel, e)
 			continue
 		}
 		e.Instance = to.String()

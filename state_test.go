@@ -3,6 +3,7 @@ package marshal
 import (
 	"encoding/json"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -47,7 +48,8 @@ func TestStateTellsWhatIsUpWithOurOwnClaims(t *testing.T) {
 		msg, err = c.FetchMessage(ctx)
 	}
 	done := make(chan bool, 1)
-	c.wg.Go(func() { done <- c.Terminate(true) })
+	var wg sync.WaitGroup
+	wg.Go(func() { done <- c.Terminate(true) })
 	eventually(t, "draining", func() bool { return keyOf(m, "t", msg.Partition).Draining })
 	require.NoError(t, msg.Commit())
 	require.True(t, <-done)

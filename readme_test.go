@@ -14,6 +14,30 @@ import (
 	"github.com/kafka-marshal/marshal/testutil"
 )
 
+// TestProgramsInThePagesCompile builds each whole program of the pages as it stands there.
+func TestProgramsInThePagesCompile(t *testing.T) {
+	pages, err := filepath.Glob("*.md")
+	require.NoError(t, err)
+	programs := 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for i, rest := range strings.Split(string(text), "```go\n")[1:] {
+			code, _, closed := strings.Cut(rest, "```")
+			require.True(t, closed, page)
+			if !strings.HasPrefix(code, "package main\n") {
+				continue
+			}
+			programs++
+			file := filepath.Join(t.TempDir(), "main.go")
+			require.NoError(t, os.WriteFile(file, []byte(code), 0o600))
+			out, err := exec.Command("go", "build", "-o", filepath.Join(t.TempDir(), "program"), file).CombinedOutput()
+			assert.NoError(t, err, "%s, block %d: %s", page, i+1, out)
+		}
+	}
+	assert.GreaterOrEqual(t, programs, 2)
+}
+
 // TestReadmeProgramRuns builds README's worker as it stands there, and runs it against an embedded broker.
 func TestReadmeProgramRuns(t *testing.T) {
 	readme, err := os.ReadFile("README.md")

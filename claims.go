@@ -94,6 +94,9 @@ func (c *claim) progress(ctx context.Context, p *partition, next int64) error {
 // by hand is free then.
 func (c *Claim) Release(ctx context.Context, next int64) error {
 	cl := c.claim
+	if c.ctx.Err() != nil {
+		return context.Cause(c.ctx)
+	}
 	if next != lease.NoProgress {
 		p, err := c.only()
 		if err == nil {

@@ -15,7 +15,8 @@ type Message struct {
 }
 
 // Token is the fencing token of the claim under which the message was handed out. Tokens of one partition only grow from
-// owner to owner, so a store that remembers the largest token it has seen can refuse a former owner's writes.
+// owner to owner, so a store that remembers the largest token it has seen can refuse a former owner's writes. 0 for a message that
+// did not come from this library.
 func (m *Message) Token() int64 {
 	if m.from == nil {
 		return 0
@@ -33,7 +34,7 @@ func (m *Message) Context() context.Context {
 	return m.from.ctx
 }
 
-// Commit says that the message is finished: what Consumer.Commit does. It does not block and does no I/O.
+// Commit says that the message is finished: what Consumer.Commit does, with its errors. It does not block and does no I/O.
 func (m *Message) Commit() error {
 	if m == nil || m.from == nil {
 		return ErrNotHandedOut
@@ -54,7 +55,7 @@ func (m *Message) Clone() *Message {
 	return &c
 }
 
-// Batch is a run of messages of one partition, at most 1,024, handed out together under one claim.
+// Batch is a run of messages of one partition, 1 to 1,024, handed out together under one claim.
 type Batch struct {
 	Messages []Message
 }
@@ -72,5 +73,10 @@ func (b *Batch) Token() int64 { return b.Messages[0].Token() }
 func (b *Batch) Context() context.Context { return b.Messages[0].Context() }
 
 // Commit says that all its messages are finished. It does not block and does no I/O. Single messages of it may have been
-// committed before.
-func (b *Batch) Commit() error { return b.Messages[0].from.commitAll(b.Messages) }
+// committed before. Its errors are those of Consumer.Commit.
+func (b *Batch) Commit() error {
+	if len(b.Messages) == 0 || b.Messages[0].from == nil {
+		return ErrNotHandedOut
+	}
+	return b.Messages[0].from.commitAll(b.Messages)
+}

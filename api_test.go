@@ -197,6 +197,7 @@ var methods = map[string]method{
 	"Consumer.Resume":      {call: func(s *stage, _ context.Context) any { s.c.Resume("read", 7); return done() }},
 	"Consumer.Seek":        {after: ErrTerminated, call: func(s *stage, ctx context.Context) any { return s.c.Seek(ctx, "read", 0, 0) }},
 	"Consumer.SeekTime":    {after: ErrTerminated, call: func(s *stage, ctx context.Context) any { return s.c.SeekTime(ctx, "read", time.Time{}) }},
+	"Consumer.Stats":       {after: 0, call: func(s *stage, _ context.Context) any { return len(s.c.Stats().Partitions) }},
 	"Consumer.Terminate":   {after: true, alone: true, limit: callLimit, call: func(s *stage, _ context.Context) any { return s.c.Terminate(true) }},
 	"Consumer.Terminated":  {after: true, call: func(s *stage, _ context.Context) any { return s.c.Terminated() }},
 	"Consumer.TopicClaims": {after: true, call: func(s *stage, _ context.Context) any { return hasEnded(s.c.TopicClaims()) }},

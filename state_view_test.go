@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/kafka-marshal/marshal/testutil"
 )
 
 func TestStateTellsWhoHoldsWhatAndHowFarItIs(t *testing.T) {
@@ -89,4 +91,24 @@ func TestStateAfterTerminateIsWhatWasKnownLast(t *testing.T) {
 	s := m.State()
 	assert.Empty(t, s.Instances)
 	assert.Len(t, s.Keys, 4)
+}
+
+func TestStateTellsHowLongAnotherMemberIsSilent(t *testing.T) {
+	b := newBench(t)
+	m1, m2 := b.marshaler("a", WithLease(10*time.Second, 0)), b.marshaler("b", WithLease(10*time.Second, 0))
+	of := func(client string) InstanceState {
+		for _, i := range m1.State().Instances {
+			if i.Client == client {
+				return i
+			}
+		}
+		return InstanceState{}
+	}
+	eventually(t, "both", func() bool { return of("b").Client == "b" })
+	f := b.Faults().Add(testutil.Fault{Client: "b", Keys: testutil.Writes, Do: testutil.Drop})
+	eventually(t, "a silence that grows", func() bool { return of("b").Silent > 3*time.Second })
+	assert.Zero(t, of("a").Silent, "our own")
+	f.Remove()
+	eventually(t, "a sign of life", func() bool { return of("b").Silent < 2*time.Second })
+	assert.False(t, m2.Terminated())
 }

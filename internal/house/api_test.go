@@ -88,6 +88,12 @@ func receiver(fn *ast.FuncDecl) string {
 	if star, ok := t.(*ast.StarExpr); ok {
 		t = star.X
 	}
+	switch of := t.(type) { // with type parameters
+	case *ast.IndexExpr:
+		t = of.X
+	case *ast.IndexListExpr:
+		t = of.X
+	}
 	if id, ok := t.(*ast.Ident); ok {
 		return id.Name
 	}

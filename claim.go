@@ -87,6 +87,11 @@ func (c *claim) resume() {
 		if c.consumer.phase == consuming {
 			c.tellGiven(false)
 		}
+		if slices.ContainsFunc(c.partitions(), (*partition).ended) { // what was in hand is void: it comes again
+			c.cut = false
+			c.restart(errCut)
+			wakeUp(c.consumer.starts)
+		}
 		c.consumer.reopen(c)
 	}
 	if c.hasty {
@@ -133,8 +138,9 @@ func (c *claim) drained(now time.Duration) (done bool, deadline time.Duration) {
 		return false, 0
 	}
 	busy := 0
+	parts := c.partitions()
 	if c.consumer != nil {
-		for _, p := range c.partitions() {
+		for _, p := range parts {
 			busy += p.inFlight()
 		}
 	}
@@ -145,6 +151,11 @@ func (c *claim) drained(now time.Duration) (done bool, deadline time.Duration) {
 		c.cut = true
 		c.m.emit(logrus.WarnLevel, c.event(DrainCut, fmt.Sprintf(
 			"handing %s over with %d messages unfinished, the time to drain is over: they come again at the next owner", nameOfKey(c.key), busy)))
+	}
+	if busy > 0 { // they come again, so from here on nobody is told that one of them is finished
+		for _, p := range parts {
+			p.end(errCut)
+		}
 	}
 	c.draining.Store(false)
 	return true, 0

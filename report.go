@@ -115,9 +115,8 @@ func (r *reporter) put(level logrus.Level, fields logrus.Fields, texts ...string
 	}
 }
 
-func (r *reporter) info(f logrus.Fields, text string)  { r.put(logrus.InfoLevel, f, text) }
-func (r *reporter) warn(f logrus.Fields, text string)  { r.put(logrus.WarnLevel, f, text) }
-func (r *reporter) error(f logrus.Fields, text string) { r.put(logrus.ErrorLevel, f, text) }
+func (r *reporter) info(f logrus.Fields, text string) { r.put(logrus.InfoLevel, f, text) }
+func (r *reporter) warn(f logrus.Fields, text string) { r.put(logrus.WarnLevel, f, text) }
 
 // lasting writes a line about a problem of no group in particular that comes again and again, once it has lasted for 2 s, and
 // then each 10 s.

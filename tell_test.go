@@ -1,6 +1,8 @@
 package marshal
 
 import (
+	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -88,9 +90,62 @@ func TestADrainThatIsCutOffIsTold(t *testing.T) {
 	begin := time.Now()
 	require.NoError(t, m.Close(within(t, 3*time.Second)), "it drains as long as the caller's limit allows, and releases then")
 	assert.Less(t, time.Since(begin), 3*time.Second)
-	eventually(t, "a warning", func() bool { return seen.has("warning", "handing over with 1 messages unfinished") })
+	eventually(t, "a warning", func() bool { return seen.has("warning", "handing t/0 over with 1 messages unfinished") })
 	assert.ErrorIs(t, msg.Commit(), ErrClaimLost)
 	assert.ErrorContains(t, msg.Commit(), "DrainTimeout")
+}
+
+// TestACommitAfterACutDrainIsRefusedThoughTheReleaseIsNotWrittenYet: nil would mean that the message does not come again.
+func TestACommitAfterACutDrainIsRefusedThoughTheReleaseIsNotWrittenYet(t *testing.T) {
+	b := newBench(t, "t")
+	b.fill("t", 1, 0, 10)
+	m := b.marshaler("a")
+	c := b.consumer(m, ConsumerOptions{DrainTimeout: 50 * time.Millisecond}, "t")
+	msg, err := c.FetchMessage(within(t, patience))
+	require.NoError(t, err)
+	events := m.Events(within(t, patience))
+	held := b.Faults().Add(testutil.Fault{Client: "a", Keys: testutil.Writes, Do: testutil.Freeze})
+	var ended sync.WaitGroup
+	ended.Go(func() { assert.NoError(t, c.Close(within(t, patience))) })
+	for e := range events {
+		if e.Kind == DrainCut {
+			break
+		}
+	}
+	eventually(t, "the cut", func() bool { return msg.Commit() != nil })
+	assert.ErrorIs(t, msg.Commit(), ErrClaimLost)
+	assert.ErrorIs(t, context.Cause(msg.Context()), ErrClaimLost)
+	held.Remove()
+	ended.Wait()
+	next := b.consumer(m, ConsumerOptions{}, "t")
+	again, err := next.FetchMessage(within(t, patience))
+	require.NoError(t, err)
+	assert.Equal(t, msg.Offset, again.Offset)
+}
+
+// TestWhatACutDrainHadInHandComesAgainWhenTheDrainComesToNothing: its commits were refused, so nothing else would finish it.
+func TestWhatACutDrainHadInHandComesAgainWhenTheDrainComesToNothing(t *testing.T) {
+	b := newBench(t, "t")
+	b.fill("t", 1, 0, 10)
+	m := b.marshaler("a")
+	c := b.consumer(m, ConsumerOptions{}, "t")
+	msg, err := c.FetchMessage(within(t, patience))
+	require.NoError(t, err)
+	m.g.mu.Lock()
+	cl := msg.from.claim
+	cl.drain()
+	done, _ := cl.drained(cl.deadline)
+	cl.resume()
+	m.g.mu.Unlock()
+	require.True(t, done)
+	require.ErrorIs(t, msg.Commit(), ErrClaimLost)
+	for want := msg.Offset; want < 10; want++ {
+		again, err := c.FetchMessage(within(t, patience))
+		require.NoError(t, err)
+		require.Equal(t, want, again.Offset)
+		require.NoError(t, again.Commit())
+	}
+	require.NoError(t, c.Flush(within(t, patience)))
 }
 
 func TestATopicWithOtherRecordsIsNotGrown(t *testing.T) {

@@ -237,6 +237,13 @@ func (c *claim) isFetched() bool {
 	return c.fetched
 }
 
+// isOver tells whether it has ended.
+func (c *claim) isOver() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.over != nil
+}
+
 // wasReleased tells whether it has ended as we wanted.
 func (c *claim) wasReleased() bool {
 	c.mu.Lock()

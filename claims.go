@@ -166,7 +166,7 @@ func (r *reading) nextBegun() *Claim {
 func (r *reading) list(c *claim) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.stopped || slices.Contains(r.begun, c) || c.isGiven() {
+	if r.stopped || slices.Contains(r.begun, c) || c.isGiven() || c.isOver() { // one that ends from now on is taken out again
 		return
 	}
 	r.begun = append(r.begun, c)
@@ -350,7 +350,7 @@ func (p *partition) passQueued(next int64) {
 		if len(s.messages) > 0 {
 			return
 		}
-		p.queued -= s.bytes
+		p.buffer(-s.bytes)
 		p.queue[0] = slab{}
 		p.queue = p.queue[1:]
 	}

@@ -404,9 +404,6 @@ func (c *Consumer) terminate(ctx context.Context, release bool) error {
 	c.phase = releasing
 	if !release {
 		c.phase = keeping
-		for cl := range c.claims {
-			cl.stopGiven()
-		}
 	}
 	if release {
 		if len(c.claims) == 0 {
@@ -420,6 +417,11 @@ func (c *Consumer) terminate(ctx context.Context, release bool) error {
 	}
 	m.g.mu.Unlock()
 	c.stop()
+	if !release {
+		for _, cl := range c.running() { // after that: no other is given to the application
+			cl.stopGiven()
+		}
+	}
 	wakeUp(m.kick)
 	var err error
 	if release {

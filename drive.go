@@ -117,6 +117,7 @@ func (m *Marshaler) handle(o member.Output) {
 		m.act(&o.Actions[i])
 	}
 	for i := range o.Appends {
+		m.seekWritten(&o.Appends[i].Record)
 		m.out.add(&o.Appends[i].Record)
 	}
 	for _, n := range o.Notices {

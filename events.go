@@ -252,6 +252,7 @@ func (hs *hearers) remove(h *hearer) {
 	defer hs.mu.Unlock()
 	hs.all = slices.DeleteFunc(hs.all, func(o *hearer) bool { return o == h })
 	h.queue, h.over = nil, true
+	wakeUp(h.kick) // should two range over one sequence, the other one ends too
 }
 
 // end says that nothing more comes for the hearers of a consumer; nil: for any.

@@ -269,7 +269,7 @@ func (r *reading) nextBatch() []Message {
 		p := r.queue[0]
 		r.queue = r.queue[1:]
 		p.waiting = false
-		if !p.open() {
+		if !p.open() || p.ended() { // what was taken back of one that has ended is not for anybody
 			continue
 		}
 		var ms []Message

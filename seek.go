@@ -23,7 +23,9 @@ import (
 // where they were. Kafka's own offset follows.
 //
 // Seek blocks until it is read back from the coordination topic, or ctx ends: then it may still come to pass. When it has
-// returned nil, neither this process nor any other that has read so far hands out anything of the old position.
+// returned nil, neither this process nor any other that has read so far hands out anything of the old position. One that another
+// Seek of the same partition in this process overtakes before it could be written is done when that one is: as if the two had come
+// right after each other.
 // ErrTerminated: the consumer is over.
 func (c *Consumer) Seek(ctx context.Context, topic string, partition int32, offset int64) error {
 	if err := c.maySeek(topic); err != nil {
@@ -126,6 +128,7 @@ type seeking struct {
 	topicID lease.TopicID
 	next    int64
 	by      lease.InstanceID // the instance that was asked for it: the next one is asked anew
+	seq     uint64           // of its first record, or of the one that overtook it; 0: it is not written
 	token   int64            // that of its record
 	free    bool             // nobody held the partition
 	over    bool
@@ -180,7 +183,7 @@ func (m *Marshaler) askForSeeks(seeks []*seeking) (open []string) {
 		}
 		open = append(open, fmt.Sprintf("%s/%d", s.key.Topic, s.key.Partition))
 		if m.member != nil && s.by != m.instance {
-			s.by = m.instance
+			s.by, s.seq = m.instance, 0
 			m.handle(m.member.Seek(s.key, s.topicID, s.next, lease.NoEpoch, m.c.clock.now()))
 		}
 	}
@@ -202,10 +205,9 @@ func (m *Marshaler) sought(e *lease.Event) {
 	w := m.g.log.World()
 	ours := e.Author == m.instance
 	if ours {
-		for _, s := range m.seeks {
-			if s.key == e.Key && s.next == e.Next && s.by == m.instance {
-				s.over, s.token, s.free = true, w.TokenBase()+e.Offset, e.Instance.IsZero()
-			}
+		for _, s := range m.decided(e) {
+			s.over, s.token = true, w.TokenBase()+e.Offset
+			s.free = e.Instance.IsZero() && s.next == e.Next // else who overtook it tells Kafka
 		}
 	}
 	key := e.Key
@@ -236,14 +238,36 @@ func (m *Marshaler) sought(e *lease.Event) {
 
 // seekRefused takes that a Seek of ours did nothing. Called with g.mu held.
 func (m *Marshaler) seekRefused(e *lease.Event) {
-	for _, s := range m.seeks {
-		if s.key == e.Key && s.by == m.instance {
-			s.over, s.err = true, errSeekRefused
-			if e.Reason == lease.OldTopic {
-				s.err = errSeekOldTopic
-			}
+	for _, s := range m.decided(e) {
+		s.over, s.err = true, errSeekRefused
+		if e.Reason == lease.OldTopic {
+			s.err = errSeekOldTopic
 		}
 	}
+}
+
+// seekWritten notes under which record the Seeks come back that wait to be written: only the newest of a key is, for all of them.
+// Called with g.mu held.
+func (m *Marshaler) seekWritten(r *lease.Record) {
+	if r.Kind != lease.KindDirective || r.Directive.Epoch != lease.NoEpoch {
+		return
+	}
+	for _, s := range m.seeks {
+		if s.key == r.Directive.Key && s.by == m.instance && s.seq == 0 {
+			s.seq = r.Seq
+		}
+	}
+}
+
+// decided are the Seeks that a record of ours decides which was read: a void one is written anew, or overtaken, under a later number.
+// Called with g.mu held.
+func (m *Marshaler) decided(e *lease.Event) (seeks []*seeking) {
+	for _, s := range m.seeks {
+		if s.key == e.Key && s.by == m.instance && s.seq != 0 && s.seq <= e.Seq && !s.over {
+			seeks = append(seeks, s)
+		}
+	}
+	return seeks
 }
 
 // soughtOf lists the partitions of a key whose position we know from a Seek that was just read: nobody has set one in Kafka

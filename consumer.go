@@ -471,13 +471,22 @@ func (c *Consumer) keep(ctx context.Context) error {
 	}
 	m.g.mu.Unlock()
 	err = errors.Join(err, c.flush(ctx)) // commits were accepted until now: what they moved while the first one went out
+	for _, p := range c.begun() {
+		p.moved.Store(true) // the loop may be about to tell
+	}
+	var load lease.Load
+	last := c.positions(nil, &load) // what the log does not have yet: who goes on with the keys in this process begins there
 	m.g.mu.Lock()
 	defer m.g.mu.Unlock()
-	c.keepUntil = m.c.clock.now().Mono + c.options.RestartGrace
+	now := m.c.clock.now()
+	c.keepUntil = now.Mono + c.options.RestartGrace
 	for cl := range c.claims {
 		c.kept = append(c.kept, cl.key)
 	}
 	slices.SortFunc(c.kept, compareKeys)
+	if m.member != nil {
+		m.handle(m.member.Positions(last, load, now))
+	}
 	m.want()
 	return err
 }

@@ -126,7 +126,20 @@ func (c *Consumer) consultWorld(starts []*start) {
 			s.next = p.Next
 			s.certain = s.claim.handed // its owner of before was alive: nobody reset offsets meanwhile
 		}
+		if at, ok := c.m.unconfirmed(s); ok {
+			s.next = max(s.next, at)
+		}
 	}
+}
+
+// unconfirmed is a position that was reported under the same claim by who had it before in this process, and is not read back yet.
+// Called with the group's lock held.
+func (m *Marshaler) unconfirmed(s *start) (next int64, ok bool) {
+	if m.member == nil {
+		return 0, false
+	}
+	p, ok := m.member.Unconfirmed(lease.Key{Topic: s.claim.key.Topic, Partition: s.id})
+	return p.Next, ok && p.Epoch == s.claim.epoch && p.TopicID.Same(s.topicID)
 }
 
 // startFromKafka asks for the group's committed offsets, and where there are none for what the options say.

@@ -119,6 +119,14 @@ func (m *Member) report(p Position) {
 	m.beat.since = min(m.beat.since, m.now)
 }
 
+// Unconfirmed is the newest position of a partition that was reported here and is not read back yet.
+func (m *Member) Unconfirmed(k lease.Key) (Position, bool) {
+	if d := m.beat.dirty[k]; d != nil {
+		return d.Position, true
+	}
+	return Position{}, false
+}
+
 // pending lists what the next heartbeat carries: all that changed since our last heartbeat read back, in order.
 func (m *Member) pending() []*progress {
 	list := make([]*progress, 0, len(m.beat.dirty))

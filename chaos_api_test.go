@@ -47,7 +47,7 @@ type storm struct {
 	all     []*actor
 	written map[testutil.Place]int64
 	excused map[int64]bool // tokens of claims that were lost: what was finished under them may come again
-	kept    map[int64]bool // tokens of claims that Terminate(false) kept: the next consumer of the process goes on under them
+	kept    map[int64]bool // tokens of claims that a consumer of the same process may go on under: Terminate(false) kept them, or they were by hand
 }
 
 // actor is one run of one process.
@@ -154,7 +154,7 @@ func (a *actor) consume(r *rand.Rand, o ConsumerOptions, topics ...string) {
 // read reads a consumer in one of the ways until it ends.
 func (a *actor) read(r *rand.Rand, c *Consumer, way int) {
 	ctx := context.Background()
-	hand := &bag{a: a, r: r, c: c, way: fmt.Sprintf("%p.%d", c, way)}
+	hand := &bag{a: a, r: r, c: c}
 	defer hand.finish(0)
 	switch way {
 	case 0:
@@ -218,7 +218,7 @@ func (a *actor) read(r *rand.Rand, c *Consumer, way int) {
 
 // readClaim lives by one claim.
 func (a *actor) readClaim(r *rand.Rand, c *Consumer, claim *Claim) {
-	hand := &bag{a: a, r: r, c: c, way: fmt.Sprintf("%p.claim", c)}
+	hand := &bag{a: a, r: r, c: c}
 	before := testutil.Now()
 	last := int64(-1)
 	var draining <-chan struct{}
@@ -271,14 +271,12 @@ type bag struct {
 	r  *rand.Rand
 	c  *Consumer
 	ms []*Message
-	way string
 }
 
 func (h *bag) take(before int64, m *Message) {
 	if m == nil {
 		return
 	}
-	fmt.Printf("HAND %d %d %s %s %d %d %d\n", before, testutil.Now(), h.way, m.Topic, m.Partition, m.Token(), m.Offset)
 	h.a.handed(before, testutil.Now(), m)
 	h.ms = append(h.ms, m)
 	h.finish(h.r.IntN(12))
@@ -511,7 +509,7 @@ func (s *storm) byHand(r *rand.Rand, a *actor, ctx context.Context, d time.Durat
 	if err != nil {
 		return
 	}
-	hand := &bag{a: a, r: r, c: hands, way: "hand"}
+	hand := &bag{a: a, r: r, c: hands}
 	before := testutil.Now()
 	for m, err := range claim.Messages(ctx) {
 		if err == nil {
@@ -526,6 +524,9 @@ func (s *storm) byHand(r *rand.Rand, a *actor, ctx context.Context, d time.Durat
 		hand.finish(0)
 	}
 	hand.forget()
+	s.mu.Lock()
+	s.kept[claim.Token()] = true
+	s.mu.Unlock()
 	soon, cancel, d := briefly(r, 500*time.Millisecond)
 	defer cancel()
 	s.within(d, "Release", func() { _ = claim.Release(soon, -1) })

@@ -13,7 +13,8 @@ import (
 
 // Claim is one partition, or one whole topic, that is ours for now: what Consumer.Claims yields, and what Marshaler.Claim makes by
 // hand. It ends when it is lost, handed over or given back; then its Context says why, and a later claim of the same key is another
-// Claim with a larger Token. Safe for concurrent use.
+// Claim with a larger Token; the same Token where a Consumer of this Marshaler goes on with what was claimed by hand, or kept by
+// Terminate(false). Safe for concurrent use.
 type Claim struct {
 	Topic     string
 	Partition int32 // -1: the whole topic

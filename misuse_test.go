@@ -62,7 +62,7 @@ func TestASeekIsNotTakenForDoneByAnEarlierOneToTheSameOffset(t *testing.T) {
 	m.seeks = []*seeking{late}
 	m.seekWritten(&lease.Record{Kind: lease.KindDirective, Seq: 8, Directive: lease.Directive{Key: key, Next: 10, Epoch: 7}})
 	assert.Zero(t, late.seq, "that is an offset from outside, under an epoch: it may come to nothing")
-	m.seekWritten(&lease.Record{Kind: lease.KindDirective, Seq: 9, Directive: lease.Directive{Key: key, Next: 10}})
+	m.seekWritten(&lease.Record{Kind: lease.KindDirective, Seq: 9, Directive: lease.Directive{Key: key, Next: 10, Epoch: lease.NoEpoch}})
 	m.sought(&lease.Event{Kind: lease.Sought, Author: m.instance, Key: key, Next: 10, Seq: 5})
 	assert.False(t, late.over, "nobody waits for that one any more")
 	m.sought(&lease.Event{Kind: lease.Sought, Author: m.instance, Key: key, Next: 10, Seq: 9})

@@ -67,7 +67,8 @@ func (b *fetchBroker) run(which int) {
 			b.await(ctx, which, wake)
 			continue
 		}
-		stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+		open := conn // stop does not wait for whom it could not stop
+		stop := context.AfterFunc(ctx, func() { _ = open.Close() })
 		err := b.serve(which, conn, &decoder, r)
 		stop()
 		if err != nil {

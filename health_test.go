@@ -173,7 +173,7 @@ func TestASecondProcessWithOurClientIDIsShownWhileItLives(t *testing.T) {
 	assert.ErrorContains(t, m.Healthy(), "another living process uses this client id, a (")
 	assert.ErrorContains(t, c.Healthy(), "another living process uses this client id")
 	heard.wait(t, ClientIDInUse)
-	assert.True(t, seen.has("warning", "another living process uses this client id, a ("))
+	eventually(t, "a line", func() bool { return seen.has("warning", "another living process uses this client id, a (") })
 	m2.Terminate()
 	healthy(t, m)
 	seen.mu.Lock()

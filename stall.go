@@ -13,6 +13,9 @@ type stall struct {
 	at    int64         // the position as last seen
 	from  time.Duration // Mono since when it was seen there
 	until time.Duration // Mono before which it is not told of again
+
+	full   bool // it was at MaxInFlight when it was last seen
+	fullAt int64
 }
 
 // watchStall notes since when the oldest message in hand is the oldest and not finished, where that is StallTimeout or longer.

@@ -178,12 +178,14 @@ func (c *Consumer) tellMissing(name string) {
 	}
 }
 
-// tellStalled warns of a partition that waits for a commit for long.
+// tellStalled warns of a partition that waits for a commit for long. Called by the loop alone.
 func (c *Consumer) tellStalled(p *partition) {
 	p.mu.Lock()
-	stalled, at, n := p.stalled && p.win.Full(), p.win.Position(), p.win.Len()
+	full, at, n := p.win.Full() && (p.stalled || len(p.queue) > 0), p.win.Position(), p.win.Len()
 	p.mu.Unlock()
-	if stalled && !c.options.StrictOrdering {
+	stands := full && p.stall.full && p.stall.fullAt == at // a full one whose position moves is only busy
+	p.stall.full, p.stall.fullAt = full, at
+	if stands && !c.options.StrictOrdering {
 		c.stalled(p, fmt.Sprintf("%s/%d is paused at MaxInFlight: %d messages are handed out from offset %d on, which is not committed", p.topic, p.id, n, at))
 	}
 }

@@ -148,7 +148,7 @@ func Check(dir string) ([]Breach, error) {
 			}
 			return nil
 		}
-		if !d.Type().IsRegular() {
+		if !d.Type().IsRegular() || skipped(name) { // .git is a file in a linked worktree
 			return nil
 		}
 		b, err := os.ReadFile(file)

@@ -23,7 +23,7 @@ type conn struct {
 	raw    net.Conn       // below TLS
 	broker *sarama.Broker // opened it, keeps the SASL session, and has a goroutine to end
 	forget func(*conn)
-	proven *atomic.Bool // somebody at this address has answered a question behind the one for versions, once
+	past   *standing // of its address
 
 	form     *kmsg.RequestFormatter
 	versions map[int16]versions
@@ -186,7 +186,7 @@ func (n *conn) answer(req kmsg.Request, corr int32, until time.Time) (kmsg.Respo
 		return nil, n.broke(op, err)
 	}
 	if corr > 1 { // the first is the question for versions, which anybody may ask
-		n.proven.Store(true)
+		n.past.answered()
 	}
 	return resp, nil
 }
@@ -257,7 +257,7 @@ func skipTags(b []byte) ([]byte, error) {
 // broke closes the connection and says why.
 func (n *conn) broke(op string, err error) error {
 	n.close()
-	if n.corr <= 2 && hungUp(err) && !n.proven.Load() { // in the first words after the versions
+	if n.corr <= 2 && n.past.suspects(err) { // in the first words after the versions
 		err = fmt.Errorf("%w (%s)", err, hintHungUp)
 	}
 	return &ConnError{Addr: n.addr, Op: op + " at", Err: err}

@@ -68,7 +68,7 @@ func (c *Client) finish(o *opening) (*conn, error) {
 		}
 		refusal, rested := errors.AsType[*ConnError](err)
 		if !rested {
-			refusal = openError(o.addr, o.d.hint(err, c.provenAt(o.addr).Load()), err)
+			refusal = openError(o.addr, o.d.hint(err, c.standingOf(o.addr)), err)
 		}
 		if !rested && errors.Is(refusal, ErrAuthentication) {
 			c.rest(o.addr, refusal)
@@ -76,7 +76,7 @@ func (c *Client) finish(o *opening) (*conn, error) {
 		return nil, refusal
 	}
 	n := &conn{
-		addr: o.addr, proven: c.provenAt(o.addr), nc: o.d.nc, raw: o.d.raw, broker: o.broker, forget: c.forget,
+		addr: o.addr, past: c.standingOf(o.addr), nc: o.d.nc, raw: o.d.raw, broker: o.broker, forget: c.forget,
 		form: kmsg.NewRequestFormatter(kmsg.FormatterClientID(c.set.clientID)),
 		sasl: c.set.user.Net.SASL.Enable, recheck: c.recheck, checked: time.Now(),
 	}
@@ -286,8 +286,8 @@ func (d *dialer) dialled() bool {
 }
 
 // hint guesses from the first bytes of the peer, or from their absence, what its user may have mixed up. One that has answered
-// before and hangs up is being restarted.
-func (d *dialer) hint(err error, proven bool) string {
+// before and hangs up a few times is being restarted.
+func (d *dialer) hint(err error, past *standing) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch h := string(d.head); {
@@ -299,7 +299,7 @@ func (d *dialer) hint(err error, proven bool) string {
 		return "the broker ended TLS: check the client certificate"
 	case errors.Is(err, errNotKafka):
 		return fmt.Sprintf("it begins with %q", h)
-	case hungUp(err) && !proven:
+	case past.suspects(err):
 		return hintHungUp
 	}
 	return ""

@@ -9,7 +9,6 @@ import (
 	"os"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -317,14 +316,19 @@ func TestABrokerThatHasAnsweredBeforeHangsUpWithoutAHint(t *testing.T) {
 	k := newCluster(t, kfake.NumBrokers(1))
 	addr := k.ListenAddrs()[0]
 	c := dial(t, nil, addr)
-	hint := func(addr string) string { return new(dialer).hint(io.EOF, c.provenAt(addr).Load()) }
-	assert.Empty(t, hint(addr), "it is being restarted")
+	hint := func(addr string) string { return new(dialer).hint(io.EOF, c.standingOf(addr)) }
+	for range manyHangUps - 1 {
+		assert.Empty(t, hint(addr), "it is being restarted")
+	}
+	assert.Equal(t, hintHungUp, hint(addr), "it does not accept us any more")
+	c.standingOf(addr).answered()
+	assert.Empty(t, hint(addr))
 	assert.Equal(t, hintHungUp, hint("other:1"), "the settings may be wrong")
 	for _, proven := range []bool{true, false} {
 		mine, peer := net.Pipe()
 		require.NoError(t, peer.Close())
-		n := &conn{addr: addr, raw: mine, nc: mine, broker: sarama.NewBroker(addr), proven: new(atomic.Bool), corr: 2}
-		n.proven.Store(proven)
+		n := &conn{addr: addr, raw: mine, nc: mine, broker: sarama.NewBroker(addr), past: new(standing), corr: 2}
+		n.past.proven.Store(proven)
 		err := n.broke("Metadata", io.EOF)
 		if proven {
 			assert.NotContains(t, err.Error(), hintHungUp)

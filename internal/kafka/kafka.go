@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -32,15 +31,15 @@ type Client struct {
 
 	mu           sync.Mutex
 	closed       bool
-	conns        map[*conn]struct{}      // all that are open
-	links        map[string]*link        // by address
-	home         string                  // the address that answered last
-	brokers      map[int32]string        // addresses
-	controller   int32                   // -1: unknown
-	topics       map[string]Topic        // as last heard
-	coordinators map[string]string       // address by group
-	proven       map[string]*atomic.Bool // by address: a connection there has answered a question of ours, so the settings are right
-	rests        map[string]rest         // addresses that have refused us just now
+	conns        map[*conn]struct{}   // all that are open
+	links        map[string]*link     // by address
+	home         string               // the address that answered last
+	brokers      map[int32]string     // addresses
+	controller   int32                // -1: unknown
+	topics       map[string]Topic     // as last heard
+	coordinators map[string]string    // address by group
+	standings    map[string]*standing // by address
+	rests        map[string]rest      // addresses that have refused us just now
 }
 
 // Dial reaches one of brokers within ctx, trying for as long as ctx lasts; only refused credentials end it early. user
@@ -60,7 +59,7 @@ func Dial(ctx context.Context, name string, brokers []string, user *sarama.Confi
 	c := &Client{
 		set: set, seeds: seeds, recheck: recheck, controller: -1,
 		conns: map[*conn]struct{}{}, links: map[string]*link{}, brokers: map[int32]string{},
-		topics: map[string]Topic{}, coordinators: map[string]string{}, proven: map[string]*atomic.Bool{}, rests: map[string]rest{},
+		topics: map[string]Topic{}, coordinators: map[string]string{}, standings: map[string]*standing{}, rests: map[string]rest{},
 	}
 	c.ctx, c.end = context.WithCancel(context.Background())
 	if _, err := c.Topics(ctx); err != nil {
@@ -94,18 +93,6 @@ func (c *Client) keep(n *conn) bool {
 		c.conns[n] = struct{}{}
 	}
 	return !c.closed
-}
-
-// provenAt is whether an address has ever answered a question.
-func (c *Client) provenAt(addr string) *atomic.Bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	p := c.proven[addr]
-	if p == nil {
-		p = new(atomic.Bool)
-		c.proven[addr] = p
-	}
-	return p
 }
 
 func (c *Client) forget(n *conn) {

@@ -210,7 +210,7 @@ func (m *Marshaler) act(a *member.Action) {
 		if c != nil {
 			delete(m.claims, a.Key)
 			m.claimsChanged = true
-			c.released("was given back")
+			c.released(m.whereItWent(a.Key))
 			if c.cut {
 				c.end(errCut)
 			} else {

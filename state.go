@@ -57,7 +57,7 @@ type KeyState struct {
 	Failed   string        `json:"failed,omitempty"`     // why it cannot be read
 }
 
-// State gives what this process knows of the group. It does not touch the network. After Terminate it is what was known last.
+// State gives what this process knows of the group. It does not touch the network.
 func (m *Marshaler) State() State {
 	m.g.mu.Lock()
 	defer m.g.mu.Unlock()
@@ -180,8 +180,7 @@ func unheld(w *lease.World, plan *policy.Plan, clients map[lease.InstanceID]stri
 	return ks
 }
 
-// PrintState writes State to the log, a line for the group, for each member and for each key. It does not block, and touches no
-// network; after Terminate it writes what was known last.
+// PrintState writes State to the log, a line for the group, for each member and for each key. It does not block anything else.
 func (m *Marshaler) PrintState() {
 	lines := m.State().lines()
 	for i := range lines {
@@ -215,8 +214,11 @@ func (s State) lines() []string {
 		if i.Silent < 0 {
 			silent = fmt.Sprintf("last heard of at %s, lease %v", i.LastHeartbeat.UTC().Format(time.RFC3339), i.TTL)
 		}
-		lines = append(lines, fmt.Sprintf("  member %s (%s) on %s: %d claims, lag %d, in flight %d, %s%s",
-			i.Client, i.Instance, i.Host, i.Claims, i.Lag, i.InFlight, silent, note))
+		work := fmt.Sprintf("lag %d, in flight %d, %s", i.Lag, i.InFlight, silent)
+		if i.Parked { // nobody works on it
+			work = fmt.Sprintf("left at %s", i.LastHeartbeat.UTC().Format(time.RFC3339))
+		}
+		lines = append(lines, fmt.Sprintf("  member %s (%s) on %s: %d claims, %s%s", i.Client, i.Instance, i.Host, i.Claims, work, note))
 	}
 	for _, k := range s.Keys {
 		lines = append(lines, "  "+k.String())

@@ -208,3 +208,15 @@ func (c *Consumer) unanswered(topic string, err error) {
 }
 
 const unansweredFor = "answer about "
+
+// whereItWent tells whose a key is that was ours. Called with g.mu held.
+func (m *Marshaler) whereItWent(k lease.Key) string {
+	l, held := m.g.log.World().Lease(k)
+	switch {
+	case !held:
+		return "was given back"
+	case l.Instance == m.instance:
+		return "stays with this process, kept or claimed anew"
+	}
+	return "was handed over to " + m.nameOf(l.Instance)
+}

@@ -32,8 +32,8 @@ func TestStateShowsMembersHoldersOffsetsAndLag(t *testing.T) {
 	require.Zero(t, code, errs)
 	require.Empty(t, errs)
 	assert.Regexp(t, `(?m)^GROUP orders, as of offset \d+ of its log$`, out)
-	assert.Regexp(t, `(?m)^MEMBER  INSTANCE  HOST +HOLDS  IN FLIGHT  LAST HEARD OF +LEASE  STATE$`, out)
-	assert.Regexp(t, `(?m)^w1      [0-9a-f]{8}  \S+ +3      0          \S+ ago +1.5s   alive$`, out)
+	assert.Regexp(t, `(?m)^MEMBER  INSTANCE  HOST +HOLDS  LAG  IN FLIGHT  LAST HEARD OF +LEASE  STATE$`, out)
+	assert.Regexp(t, `(?m)^w1      [0-9a-f]{8}  \S+ +3      0    0          \S+ ago +1.5s   alive$`, out)
 	assert.Regexp(t, `(?m)^TOPIC   PARTITION  HOLDER  INSTANCE  EPOCH  NEXT  END  LAG  WHY$`, out)
 	assert.Regexp(t, `(?m)^orders  0          w[12]      [0-9a-f]{8}  \d+ +25    25   0$`, out)
 	assert.Regexp(t, `(?m)^orders  5          w[12]      [0-9a-f]{8}  \d+ +20    20   0$`, out)
@@ -103,11 +103,11 @@ func TestTheTableOfAGroup(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, v.print(&out, now))
 	assert.Equal(t, `GROUP g, as of offset 7 of its log
-MEMBER   INSTANCE  HOST  HOLDS  IN FLIGHT  LAST HEARD OF  LEASE  STATE
-a        0a0b0c0d  h     2      0          2s ago         10s    alive
-bad�[2J  0a0b0c0d  h     2      0          1m30s ago      10s    looks expired: to be declared dead by the others
-c        0a0b0c0d  h     2      0          0s ago         10s    parked: its keys are kept for its next run
-d        0a0b0c0d  h     2      0          1h0m0s ago     10s    parked, looks expired: its keys are free soon
+MEMBER   INSTANCE  HOST  HOLDS  LAG  IN FLIGHT  LAST HEARD OF  LEASE  STATE
+a        0a0b0c0d  h     2      0    0          2s ago         10s    alive
+bad�[2J  0a0b0c0d  h     2      0    0          1m30s ago      10s    looks expired: to be declared dead by the others
+c        0a0b0c0d  h     2      -    -          0s ago         10s    parked: its keys are kept for its next run
+d        0a0b0c0d  h     2      -    -          1h0m0s ago     10s    parked, looks expired: its keys are free soon
 
 TOPIC  PARTITION  HOLDER  INSTANCE  EPOCH  NEXT               END  LAG  WHY
 t      all        a       0a0b0c0d  5      1 2 3 4 5 6 7 8 …  45   0

@@ -169,7 +169,7 @@ func (v *groupView) print(w io.Writer, now time.Time) error {
 		return err
 	}
 	fmt.Fprintf(w, "GROUP %s, as of offset %d of its log\n", printable(v.Group), v.Offset)
-	rows := [][]string{{"MEMBER", "INSTANCE", "HOST", "HOLDS", "IN FLIGHT", "LAST HEARD OF", "LEASE", "STATE"}}
+	rows := [][]string{{"MEMBER", "INSTANCE", "HOST", "HOLDS", "LAG", "IN FLIGHT", "LAST HEARD OF", "LEASE", "STATE"}}
 	for _, i := range v.Instances {
 		is := "alive"
 		switch {
@@ -180,7 +180,11 @@ func (v *groupView) print(w io.Writer, now time.Time) error {
 		case i.Overdue:
 			is = "looks expired: to be declared dead by the others"
 		}
-		rows = append(rows, []string{printable(i.Client), i.Instance, printable(i.Host), fmt.Sprint(i.Claims), fmt.Sprint(i.InFlight), ago(now, i.LastHeartbeat), i.TTL.String(), is})
+		lag, inFlight := fmt.Sprint(i.Lag), fmt.Sprint(i.InFlight)
+		if i.Parked { // what it last said is not so any more
+			lag, inFlight = "-", "-"
+		}
+		rows = append(rows, []string{printable(i.Client), i.Instance, printable(i.Host), fmt.Sprint(i.Claims), lag, inFlight, ago(now, i.LastHeartbeat), i.TTL.String(), is})
 	}
 	if len(v.Instances) == 0 {
 		fmt.Fprintln(w, "no members")

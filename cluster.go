@@ -45,7 +45,8 @@ func Dial(name string, brokers []string, options ...Option) (*KafkaCluster, erro
 
 // DialContext connects to a cluster by its bootstrap addresses ("host:port") and makes or checks the coordination topic.
 // name appears in log lines and is the client.id of the connections. It blocks until that is done or ctx ends; an error
-// names what was tried, and leaves nothing behind.
+// names what was tried, and leaves nothing behind. It comes at once where an argument is bad, the topic is not as it has to be, or the brokers
+// do not accept us (ErrAuthentication), and when ctx ends where nobody answers. ErrAuthorization: a right is missing.
 func DialContext(ctx context.Context, name string, brokers []string, options ...Option) (*KafkaCluster, error) {
 	set, err := newSettings(options)
 	if err != nil {
@@ -142,7 +143,10 @@ func (c *KafkaCluster) NewMarshaler(clientID, groupID string) (*Marshaler, error
 // NewMarshalerContext makes a member of a group. clientID names the process across its restarts (and must not be that of
 // another living process of the group); groupID is the group's name, which no other kind of consumer may use. It blocks until
 // the group's history has been replayed and the new member has been read back from the log, or ctx ends: milliseconds, but 30 s where
-// the group was stopped for so long that the coordination topic has forgotten it (the log says so then).
+// the group was stopped for so long that the coordination topic has forgotten it (the log says so then). Both names are 1 to 1,024
+// bytes of UTF-8.
+//
+// It gives ErrTerminated after Terminate, and ErrUpgradeNeeded where a member writes a newer version of the protocol.
 func (c *KafkaCluster) NewMarshalerContext(ctx context.Context, clientID, groupID string) (*Marshaler, error) {
 	if err := errors.Join(checkName("client id", clientID), checkName("group id", groupID)); err != nil {
 		return nil, err

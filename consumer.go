@@ -363,7 +363,7 @@ func (c *Consumer) positions(ps []member.Position, load *lease.Load) []member.Po
 	return ps
 }
 
-// Options gives the options with their defaults filled in.
+// Options gives the options with their defaults filled in, after Terminate too.
 func (c *Consumer) Options() ConsumerOptions { return c.options }
 
 // Terminated tells whether Terminate or Close was called, here or above.
@@ -375,7 +375,8 @@ func (c *Consumer) Terminated() bool {
 
 // Terminate ends the consumer within 10 s. With release it drains (ConsumeChannel is closed at once, commits of messages in
 // flight are waited for up to DrainTimeout), and hands each key to its planned successor. Without, it stops, and its keys stay
-// leased and unread for RestartGrace, for the next run of this client id. It gives true when the log has confirmed that.
+// leased and unread for RestartGrace, for the next run of this client id. It gives true when the log has confirmed that; why it has not
+// goes to the log. A second call waits for the first and gives true.
 func (c *Consumer) Terminate(release bool) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
 	defer cancel()
@@ -386,7 +387,8 @@ func (c *Consumer) Terminate(release bool) bool {
 	return true
 }
 
-// Close is Terminate(true) with a context: it returns when ctx ends at the latest.
+// Close is Terminate(true) with a context: it returns when ctx ends at the latest, and nothing of the consumer is left running then.
+// The error says what was not confirmed; it is given back all the same. A second call waits for the first and gives nil.
 func (c *Consumer) Close(ctx context.Context) error { return c.terminate(ctx, true) }
 
 func (c *Consumer) terminate(ctx context.Context, release bool) error {

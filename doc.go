@@ -33,6 +33,18 @@
 //	}
 //	m.Terminate() // waits until all is handed over
 //
+// There is more than one way:
+//
+//   - to read: ConsumeChannel, FetchMessage and ReadMessage, Messages, Batches (the fastest), or Claims with one unit of work per partition
+//   - to commit: Commit per message, in any order; CommitMessages and Flush wait until it is durable
+//   - to hold: partitions, or whole topics (ClaimEntireTopic), shared out by the plan; Marshaler.Claim for one by hand
+//   - to move: Seek and SeekTime on the running group, Pause and Resume in this process
+//   - to end: Terminate hands over; Consumer.Terminate(false) keeps the keys for the next run of the client id
+//   - to look in: Events, Healthy, State, Stats, Lag; from outside KafkaCluster.State with WithAllGroups, KafkaCluster.Log, and the command
+//     marshal
+//
+// A call that can block takes a context, or has a limit that its comment names. API.md lists every name with the test that shows it.
+//
 // What it promises: a partition has one owner at a time, whatever clocks and pauses do, in the sense that no two
 // processes are handed its messages at once; work in hand may outlive a claim, which is what Message.Token is for. Each
 // message is handed out at least once, and the position never passes a message that was not committed. PROTOCOL.md has the

@@ -33,6 +33,19 @@ func quiet() marshal.Option {
 	return marshal.WithLogger(l)
 }
 
+// worker joins the group billing and consumes orders.
+func worker(brokers []string, name string, options marshal.ConsumerOptions) (*marshal.Marshaler, *marshal.Consumer) {
+	m, err := marshal.NewMarshaler(name, "billing", brokers, quiet())
+	if err != nil {
+		log.Fatal(err)
+	}
+	c, err := m.NewConsumer([]string{"orders"}, options)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return m, c
+}
+
 // A worker reads the channel and commits each message.
 func Example() {
 	cluster, brokers := orders()

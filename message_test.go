@@ -1,6 +1,7 @@
 package marshal
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -87,6 +88,27 @@ func TestReadMessageIsDurableBeforeTheCallerHasIt(t *testing.T) {
 	msg, err := b.consumer(b.marshaler("b"), ConsumerOptions{}, "t").FetchMessage(within(t, patience))
 	require.NoError(t, err)
 	assert.EqualValues(t, 3, msg.Offset, "at most once")
+}
+
+func TestReadMessageThatIsNotConfirmedGivesTheMessageAlong(t *testing.T) {
+	b := newBench(t)
+	b.one("t", 10)
+	c := b.consumer(b.marshaler("a", WithLease(10*time.Second, 0)), ConsumerOptions{CommitInterval: time.Minute}, "t")
+	first, err := c.FetchMessage(within(t, patience))
+	require.NoError(t, err)
+	second, err := c.ReadMessage(within(t, patience))
+	require.ErrorIs(t, err, ErrCommitPending, "the first is not finished")
+	assert.EqualValues(t, 1, second.Offset)
+	require.NoError(t, first.Commit())
+	require.NoError(t, c.Flush(within(t, patience)))
+	f := b.Faults().Add(testutil.Fault{Client: "a", Keys: testutil.Writes, Do: testutil.Drop})
+	third, err := c.ReadMessage(within(t, 100*time.Millisecond))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	assert.EqualValues(t, 2, third.Offset)
+	f.Remove()
+	require.NoError(t, c.Flush(within(t, patience)), "it is remembered")
+	at, _ := c.Position("t", 0)
+	assert.EqualValues(t, 3, at)
 }
 
 func TestAMessageAfterTerminateWithoutReleaseSaysTerminated(t *testing.T) {

@@ -129,14 +129,14 @@ func (c *Consumer) commitOffsets(ctx context.Context, all bool) error {
 // Commit says that a message is finished: once per message, in any order, from any goroutine; again does no harm. It does
 // not block and does no I/O: the position of the partition moves over the messages that are finished without a gap, and is in the
 // coordination topic within CommitInterval. It gives ErrClaimLost when the claim of the message is over, ErrTerminated after
-// Terminate(false).
+// Terminate(false), and ErrNotHandedOut for a message that did not come from this library.
 func (c *Consumer) Commit(m *Message) error { return m.Commit() }
 
 // CommitMessages commits messages, and waits until the resulting positions are in the coordination topic and have been read
 // back: then no restart will hand them out again. It never waits for other messages: where one behind an unfinished message is
-// among them it gives ErrCommitPending (that one is remembered, not yet durable). ErrClaimLost: the claim is over. When ctx ends first
-// it gives its error; the messages are committed all the same, as by Commit. Concurrent calls share a heartbeat; one after another
-// they cost a record and a round trip each, which Commit does not.
+// among them it gives ErrCommitPending (that one is remembered, not yet durable). Its other errors are those of Commit, and that of ctx,
+// which it blocks for at the latest: then the messages are committed all the same, as by Commit. Concurrent calls share a heartbeat;
+// one after another they cost a record and a round trip each, which Commit does not.
 func (c *Consumer) CommitMessages(ctx context.Context, ms ...*Message) error {
 	var errs []error
 	want := map[*partition]int64{}
@@ -158,7 +158,7 @@ func (c *Consumer) CommitMessages(ctx context.Context, ms ...*Message) error {
 }
 
 // Flush makes all positions durable: it waits until they are read back from the coordination topic and committed to Kafka.
-// An error says which of the two failed.
+// An error says which of the two failed. It blocks until ctx ends at the latest. ErrTerminated after Terminate.
 func (c *Consumer) Flush(ctx context.Context) error {
 	if c.Terminated() {
 		return ErrTerminated

@@ -43,10 +43,11 @@ type settings struct {
 }
 
 // WithSaramaConfig takes the connection's settings from a sarama configuration: ClientID, RackID, Net.TLS, Net.SASL,
-// Net.Proxy and Net.LocalAddr. The rest of it is not looked at, and it is not changed.
+// Net.Proxy and Net.LocalAddr, as they are when Dial is called. The rest of it is not looked at, and it is not changed. A ClientID that is
+// not sarama's default is the client.id of the connections, in place of the name that Dial is given.
 func WithSaramaConfig(c *sarama.Config) Option { return func(s *settings) { s.sarama = c } }
 
-// WithLogger says where log lines go. Defaults to logrus.StandardLogger().
+// WithLogger says where log lines go. Defaults to logrus.StandardLogger(); nil is an error of Dial.
 func WithLogger(l logrus.FieldLogger) Option { return func(s *settings) { s.log = l } }
 
 // WithLease sets the time after which this process, when silent, may be declared dead (300 ms to 30 s; defaults to
@@ -57,7 +58,8 @@ func WithLease(ttl, heartbeat time.Duration) Option {
 	return func(s *settings) { s.ttl, s.beat = ttl, heartbeat }
 }
 
-// WithTopic names another coordination topic, which isolates teams or environments. Defaults to MarshalTopic.
+// WithTopic names another coordination topic, which isolates teams or environments: groups of one name in two topics know nothing of
+// each other (but they share Kafka's offsets of that name). Defaults to MarshalTopic.
 func WithTopic(name string) Option { return func(s *settings) { s.topic = name } }
 
 // WithoutTopicCreation makes Dial fail where the coordination topic is missing or too small, instead of making or growing it.
@@ -132,7 +134,7 @@ type ConsumerOptions struct {
 	// StrictOrdering has at most one message of a partition in flight: the next is handed out when it is committed. It sets
 	// MaxInFlight to 1. Defaults to off.
 	StrictOrdering bool
-	// MaximumClaims is how many partitions (topics with ClaimEntireTopic) are claimed at most. Defaults to 0, no limit.
+	// MaximumClaims is how many partitions (topics with ClaimEntireTopic) are claimed at most, 0 or more. Defaults to 0, no limit.
 	MaximumClaims int
 	// Weight makes the share of this consumer larger in proportion, 1 to 1000. Defaults to 1.
 	Weight int
@@ -144,13 +146,15 @@ type ConsumerOptions struct {
 	// one too, 1 to 1,000,000. At the limit that partition pauses. Defaults to 10,000.
 	MaxInFlight int
 	// MaxBufferedBytes bounds what is fetched and not handed out, in bytes, decoded, of all partitions together. One batch of
-	// each answer under way may lie above it, and so a larger one passes alone. Defaults to 64 MiB.
+	// each answer under way may lie above it, and so a larger one passes alone. 1 KiB to 2 GiB. Defaults to 64 MiB.
 	MaxBufferedBytes int
-	// MaxBatchBytes is the largest record batch, decompressed, that is accepted, in bytes. Defaults to 64 MiB.
+	// MaxBatchBytes is the largest record batch, decompressed, that is accepted, in bytes, 1 KiB to 2 GiB; a larger one stops its partition
+	// with a *PartitionError. Defaults to 64 MiB.
 	MaxBatchBytes int
-	// MinBytes is how many bytes the broker waits for (up to MaxWait) before it answers. Above 1 it delays messages. Defaults to 1.
+	// MinBytes is how many bytes the broker waits for (up to MaxWait) before it answers, 1 to MaxBytes. Above 1 it delays messages.
+	// Defaults to 1.
 	MinBytes int
-	// MaxBytes is the largest answer that is asked for, in bytes. Defaults to 8 MiB.
+	// MaxBytes is the largest answer that is asked for, in bytes, 1 KiB to 2 GiB; a larger batch passes alone. Defaults to 8 MiB.
 	MaxBytes int
 	// MaxWait is a fetch's longest wait at the broker, 1 ms to 1 minute. Defaults to 500 ms.
 	MaxWait time.Duration
@@ -161,9 +165,9 @@ type ConsumerOptions struct {
 	CommitInterval time.Duration
 	// DrainTimeout is how long a partition that is handed over waits for messages in flight; what is unfinished then is handed out
 	// again by its next owner, and a Commit of it gives ErrClaimLost. Terminate and Close wait shorter where their own limit ends
-	// sooner: Marshaler.Terminate for 8 s, so use Close with a context for longer ones. Defaults to 5 s.
+	// sooner: Marshaler.Terminate for 8 s, so use Close with a context for longer ones. 1 ms to 1 hour. Defaults to 5 s.
 	DrainTimeout time.Duration
-	// RestartGrace is for how long keys are kept for the next run after Terminate(false), up to an hour; the lease's ttl if that is
+	// RestartGrace is for how long keys are kept for the next run after Terminate(false), 1 ms to 1 hour; the lease's ttl if that is
 	// longer. Defaults to 30 s.
 	RestartGrace time.Duration
 	// StallTimeout is how long the oldest message in hand of a partition may stay unfinished, 100 ms to 1 hour; 0: as long as it
@@ -177,7 +181,8 @@ type ConsumerOptions struct {
 	// LagInterval is how often the ends of the logs are asked for of partitions that are held and from which no fetch brings
 	// news, since they are paused, full or failing, 100 ms to 1 hour. Defaults to 10 s.
 	LagInterval time.Duration
-	// RetryBackoffMin and RetryBackoffMax bound the pause between tries of a fetch that fails. Default to 50 ms and 1 s.
+	// RetryBackoffMin and RetryBackoffMax bound the pause between tries of a fetch that fails, which doubles; 1 ms to 1 minute, the
+	// first not above the second. Default to 50 ms and 1 s.
 	RetryBackoffMin, RetryBackoffMax time.Duration
 }
 

@@ -372,7 +372,7 @@ func (r *reading) fetch(ctx context.Context) (*Message, error) {
 }
 
 // ReadMessage is FetchMessage and CommitMessages in one: the message is durably finished before the caller has it, which is
-// delivery at most once.
+// delivery at most once. Its errors are those of both; with one of CommitMessages the message comes along, which may come again.
 func (c *Consumer) ReadMessage(ctx context.Context) (*Message, error) {
 	m, err := c.FetchMessage(ctx)
 	if err != nil {

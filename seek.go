@@ -36,7 +36,7 @@ func (c *Consumer) Seek(ctx context.Context, topic string, partition int32, offs
 
 // Seek is Consumer.Seek for a process that does not read itself: of any topic, whether the group is running or not. A
 // Marshaler without consumers takes no part in the sharing, so a tool joins, seeks and closes. Kafka's own offset follows:
-// set by the partition's holder, or by this call where nobody holds it.
+// set by the partition's holder, or by this call where nobody holds it. ErrTerminated after Terminate.
 func (m *Marshaler) Seek(ctx context.Context, topic string, partition int32, offset int64) error {
 	known, err := m.seekable(ctx, topic)
 	if err != nil {

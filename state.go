@@ -57,7 +57,7 @@ type KeyState struct {
 	Failed   string        `json:"failed,omitempty"`     // why it cannot be read
 }
 
-// State gives what this process knows of the group. It does not touch the network.
+// State gives what this process knows of the group. It does not touch the network. After Terminate it is what was known last.
 func (m *Marshaler) State() State {
 	m.g.mu.Lock()
 	defer m.g.mu.Unlock()
@@ -180,7 +180,8 @@ func unheld(w *lease.World, plan *policy.Plan, clients map[lease.InstanceID]stri
 	return ks
 }
 
-// PrintState writes State to the log, a line for the group, for each member and for each key. It does not block anything else.
+// PrintState writes State to the log, a line for the group, for each member and for each key. It does not block, and touches no
+// network; after Terminate it writes what was known last.
 func (m *Marshaler) PrintState() {
 	lines := m.State().lines()
 	for i := range lines {

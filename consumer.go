@@ -431,7 +431,7 @@ func (c *Consumer) terminate(ctx context.Context, release bool) error {
 	} else {
 		err = c.keep(ctx)
 	}
-	c.cancel()
+	c.fetcher.close(c.cancel) // an application may be about to read a claim by hand
 	c.wg.Wait()
 	m.g.mu.Lock()
 	if release {

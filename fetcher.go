@@ -91,6 +91,13 @@ func (f *fetcher) add(p *partition) {
 	f.assign(p)
 }
 
+// close ends it: none of its goroutines begins from now on.
+func (f *fetcher) close(cancel context.CancelFunc) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	cancel()
+}
+
 // remove ends it.
 func (f *fetcher) remove(p *partition) {
 	f.mu.Lock()

@@ -110,6 +110,32 @@ func TestAClaimThatEndsWhileItBeginsIsForgotten(t *testing.T) {
 	assert.NotContains(t, c.reading.begun, cl)
 }
 
+func TestFinalOffsetsThatKafkaDoesNotTakeAreKeptOncePerPartition(t *testing.T) {
+	b := newBench(t)
+	b.one("t", 10)
+	m := b.marshaler("a")
+	fault := b.Faults().Add(testutil.Fault{Client: "a", Keys: []kmsg.Key{kmsg.OffsetCommit}, Do: testutil.Cut})
+	ctx := within(t, patience)
+	for next := range int64(5) {
+		claim, err := m.Claim(ctx, "t", 0)
+		require.NoError(t, err)
+		require.NoError(t, claim.Release(ctx, next+1))
+	}
+	hand, err := m.hands()
+	require.NoError(t, err)
+	short, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	require.Error(t, hand.commitOffsets(short, false))
+	hand.committing <- struct{}{} // nobody has them in hand
+	hand.knownMu.Lock()
+	require.Len(t, hand.finals, 1)
+	assert.EqualValues(t, 5, hand.finals[0].Offset)
+	hand.knownMu.Unlock()
+	<-hand.committing
+	fault.Remove()
+	b.committedAt("t", 0, 5)
+}
+
 func TestTwoRangesOverOneSequenceOfEventsBothEnd(t *testing.T) {
 	b := newBench(t)
 	m := b.marshaler("a")

@@ -38,7 +38,8 @@ func (p *partition) offset() kafka.Committed {
 func (c *Consumer) finish(cl *claim) {
 	c.knownMu.Lock()
 	defer c.knownMu.Unlock()
-	for _, p := range cl.parts {
+	for _, p := range cl.parts { // the newest of each, however long Kafka takes none
+		c.finals = slices.DeleteFunc(c.finals, func(o kafka.Committed) bool { return o.Topic == p.topic && o.Partition == p.id })
 		c.finals = append(c.finals, p.offset())
 	}
 }
@@ -107,7 +108,11 @@ func (c *Consumer) commitOffsets(ctx context.Context, all bool) error {
 	}
 	if err := c.m.c.client.CommitOffsets(ctx, c.m.groupID, commits); err != nil {
 		c.knownMu.Lock()
-		c.finals = append(finals, c.finals...)
+		for _, o := range finals {
+			if !slices.ContainsFunc(c.finals, func(newer kafka.Committed) bool { return o.Topic == newer.Topic && o.Partition == newer.Partition }) {
+				c.finals = append(c.finals, o)
+			}
+		}
 		c.knownMu.Unlock()
 		return err
 	}

@@ -2,8 +2,6 @@ package marshal
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
@@ -107,10 +105,7 @@ func reach(ctx context.Context, name string, brokers []string, set settings) (*k
 }
 
 // shardOf is the shard of a group: a constant of the protocol.
-func shardOf(group string) int32 {
-	sum := sha256.Sum256([]byte(group))
-	return int32(binary.BigEndian.Uint64(sum[:8]) % shards)
-}
+func shardOf(group string) int32 { return lease.ShardOf(group) }
 
 // mayGrow refuses to grow a topic that is used for something else, or that the original Marshal is using: its processes end
 // when the count changes.

@@ -27,11 +27,28 @@ type LogRecord struct {
 	Text     string    `json:"text"`               // what it is
 	// Replayed: what it did is told. It is not where the log's start was cut and the record stands before the oldest snapshot that
 	// is left, nor behind a record of a newer version of the protocol.
-	Replayed bool     `json:"replayed"`
-	Effects  []string `json:"effects,omitempty"` // what it did
+	Replayed bool        `json:"replayed"`
+	Effects  []string    `json:"effects,omitempty"` // what it did, in words that are short: of many partitions they name the first
+	Changes  []LogChange `json:"changes,omitempty"` // the same for programs, of every partition
 	// Findings is what is wrong, each beginning with its kind: "two owners", "regression", "disagreement" or "foreign". A record
 	// that is late or doubled is none: it just has no effect.
 	Findings []string `json:"findings,omitempty"`
+}
+
+// LogChange is one thing that a record did: to a partition, to a topic that is claimed as a whole, or to a member.
+type LogChange struct {
+	// Kind is of a member: joined, wants, left, parked, evicted; of a key: granted, held (before already), refused, released,
+	// handed_over, taken_over, kept (its holder is parked), progress, sought, unfit, fit; of the group: rebased, announced; or
+	// ignored, newer.
+	Kind      string `json:"kind"`
+	Topic     string `json:"topic,omitempty"`    // "": it is of no key
+	Partition int32  `json:"partition"`          // -1: of the whole topic, or of no key
+	Client    string `json:"client,omitempty"`   // whom it happened to
+	Instance  string `json:"instance,omitempty"` // the same
+	By        string `json:"by,omitempty"`       // the instance at the other end: that holds what is refused, had what is handed or taken over, or evicts
+	Epoch     int64  `json:"epoch,omitempty"`
+	Offset    int64  `json:"offset"`           // of progress and sought: the next to read; else -1
+	Reason    string `json:"reason,omitempty"` // of refused and ignored
 }
 
 // Log reads the records of a group (empty: of all groups, shard after shard) from the start of the coordination topic to the
@@ -185,6 +202,9 @@ func (r *logReader) shard(ctx context.Context, s stretch, yield func(LogRecord, 
 		}
 		if !got.Author.IsZero() {
 			rec.Instance = got.Author.String()
+		}
+		for _, ch := range got.Changes {
+			rec.Changes = append(rec.Changes, LogChange(ch))
 		}
 		for _, f := range got.Findings {
 			rec.Findings = append(rec.Findings, f.String())

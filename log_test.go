@@ -66,7 +66,11 @@ func TestLogTellsEachRecordAndWhatItDid(t *testing.T) {
 	assert.Equal(t, []string{"a (" + first.Instance + ") is a member"}, first.Effects)
 	assert.Equal(t, "leave", last.Kind)
 	claim := one[slices.IndexFunc(one, func(r LogRecord) bool { return r.Kind == "claim" })]
-	assert.Equal(t, []string{"granted to a (" + first.Instance + "): t/0, t/1, t/2, t/3"}, claim.Effects)
+	assert.Equal(t, []string{"granted to a (" + first.Instance + "): t/0-3"}, claim.Effects)
+	require.Len(t, claim.Changes, 4)
+	for p, ch := range claim.Changes {
+		assert.Equal(t, LogChange{Kind: "granted", Topic: "t", Partition: int32(p), Client: "a", Instance: first.Instance, Epoch: claim.Offset, Offset: -1}, ch)
+	}
 	for _, r := range all {
 		switch {
 		case r.Kind == "foreign":

@@ -21,7 +21,7 @@ const (
 	// LeaseTTL is the default time after which an instance that is silent may be declared dead.
 	LeaseTTL = 10 * time.Second
 
-	shards       = 32                 // PROTOCOL.md §3, a constant
+	shards       = lease.Shards       // PROTOCOL.md §3, a constant
 	logRetention = 7 * 24 * time.Hour // of the coordination topic
 	callLimit    = 10 * time.Second   // of a call without a context
 	// joinLimit is that of joining a group without a context: where the beginning of its history is gone and nobody is left who

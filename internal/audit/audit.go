@@ -46,6 +46,7 @@ type Entry struct {
 	Text     string
 	Judged   bool // it was replayed; else it stands before the base, or what came before it cannot be read
 	Effects  []string
+	Changes  []Change // the same for programs: every key
 	Findings []Finding
 }
 
@@ -65,6 +66,7 @@ type Audit struct {
 	log      *history.Log
 	outdated bool // a member wrote in a newer version: what it did is not known
 	events   []lease.Event
+	takeover bool // the newest record replaces a former run
 	entry    Entry
 
 	authors   memory[lease.InstanceID, member] // each who ever joined
@@ -137,7 +139,7 @@ func (a *Audit) Take(m Message) *Entry {
 	a.entry = Entry{
 		Kind: kindNames[rec.Kind], Author: author(rec),
 		Judged:  a.log != nil && !a.outdated && rec.Offset >= a.from,
-		Effects: a.entry.Effects[:0], Findings: a.entry.Findings[:0],
+		Effects: a.entry.Effects[:0], Changes: a.entry.Changes[:0], Findings: a.entry.Findings[:0],
 	}
 	if rec.Kind == lease.KindJoin {
 		a.entry.Client = rec.Join.Client
@@ -182,7 +184,9 @@ func (a *Audit) judge(m Message) {
 	var outcome history.Outcome
 	a.events, outcome = a.log.Take(rec, m.Value, a.events[:0])
 	a.learn()
+	a.takeover = rec.Kind == lease.KindEvict && rec.Evict.Takeover
 	a.entry.Effects = a.effects(a.entry.Effects)
+	a.entry.Changes = a.changes(a.entry.Changes)
 	if outcome == history.HashDiffers {
 		a.find(Disagreement, "its author has read another history up to offset %d", rec.Heartbeat.P)
 	}

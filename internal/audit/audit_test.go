@@ -437,12 +437,12 @@ func TestRecordsAndWhatTheyDidInWords(t *testing.T) {
 	const a, b = "client-a (61000000)", "client-b (62000000)"
 	s.write("a", lease.Record{Kind: lease.KindJoin, Join: lease.Join{Client: "client-a", Host: "h", TTL: time.Second, TopicID: coordination, Interests: []lease.Interest{
 		{Topics: []lease.TopicInterest{{Topic: "t", Partitions: 9}}, Whole: true, Greedy: true, Max: 2, Weight: 3}}, Pinned: []lease.Key{key("u/1")}}})
-	says("join", a+" joins from h with a lease of 1s, wants t (9 partitions) as whole topics, greedy, at most 2, weight 3; 1 keys by hand", a+" is a member")
+	says("join", a+" joins from h with a lease of 1s, wants t (9 partitions) as whole topics, greedy, at most 2, weight 3; holds on to u/1 (claimed by hand, or kept for its next run)", a+" is a member")
 	s.write("a", lease.Record{Kind: lease.KindJoin, Join: lease.Join{TopicID: coordination}})
 	says("join", a+" changes what it wants: nothing", "what it wants is changed")
 	s.join("b")
 	e := s.claim("a", "t/0", "t/1", "t/2", "t/3", "t/4", "t/5", "t/6", "t/7", "t/8", "t/9")
-	says("claim", a+" claims t/0, t/1, t/2, t/3, t/4, t/5, t/6, t/7, and 2 more", "granted to "+a+": t/0, t/1, t/2, t/3, t/4, t/5, t/6, t/7, and 2 more")
+	says("claim", a+" claims t/0-9", "granted to "+a+": t/0-9")
 	s.claim("b", "t/0", "u")
 	says("claim", b+" claims t/0, u (whole)", "refused, held by "+a+": t/0", "granted to "+b+": u (whole)")
 	rec := progress("t/0", e, 5)
@@ -453,7 +453,7 @@ func TestRecordsAndWhatTheyDidInWords(t *testing.T) {
 	rec.Release.Keys[0].Partitions, rec.Release.Keys[0].Next = []int32{0}, []int64{7}
 	rec.Release.Successor, rec.Release.Unfit = id("b"), true
 	s.write("a", rec)
-	says("release", a+" gives up t/0 at 7 to "+b+", for which it is not fit", "progress: t/0 at 7", "handed over to "+b+": t/0", "marked as unfit for: t/0")
+	says("release", a+" gives t/0 at 7 up as unfit for it itself, to "+b, "progress: t/0 at 7", "handed over to "+b+": t/0", a+" is marked as unfit for: t/0")
 	s.write("a", released("t/1", e))
 	says("release", a+" gives up t/1", "free: t/1")
 	s.seek("a", "t/0", 3)
@@ -461,7 +461,7 @@ func TestRecordsAndWhatTheyDidInWords(t *testing.T) {
 	s.seek("a", "t/1", 4)
 	says("directive", a+" sets the position of t/1 to 4", "position set, nobody holds it: t/1 to 4")
 	s.write("b", lease.Record{Kind: lease.KindEvict, Evict: lease.Evict{Targets: []lease.Target{{Instance: id("a"), Renewed: 1}}}})
-	says("evict", b+" declares dead: "+a+", of which nothing came after offset 1", "spared is "+a+": it has been heard of since")
+	says("evict", b+" evicts (declared dead): "+a+", of which nothing came after offset 1", "spared is "+a+": it has been heard of since")
 	s.write("b", lease.Record{Kind: lease.KindLeave, Leave: lease.Leave{Keep: true, Grace: time.Minute}})
 	says("leave", b+" leaves, its keys to be kept for 1m0s", b+" is parked: what it holds is kept for its client's next run")
 	s.write("c", lease.Record{Kind: lease.KindJoin, Join: lease.Join{Client: "client-b", TopicID: coordination, TTL: time.Second}})
@@ -484,6 +484,7 @@ func TestEveryReasonAndKindHasWords(t *testing.T) {
 	s := newScript(t)
 	for k := lease.Joined; k <= lease.Newer; k++ {
 		assert.NotEmpty(t, s.a.effect(&effect{of: lease.Event{Kind: k}}), "event %d", k)
+		assert.True(t, changeNames[k] != "" || k == lease.Renewed, "event %d", k)
 	}
 	for k := lease.Foreign; k <= lease.KindNewer; k++ {
 		assert.NotEmpty(t, kindNames[k])

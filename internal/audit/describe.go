@@ -16,7 +16,7 @@ var kindNames = [...]string{
 	lease.KindProbe: "probe", lease.KindNewer: "newer",
 }
 
-// most is how many keys are named in a line.
+// most is how many keys, or ranges of them, are named in a line.
 const most = 8
 
 // name is what people call an instance.
@@ -118,22 +118,18 @@ func (a *Audit) describe(m Message) string {
 	case lease.KindHeartbeat:
 		return "heartbeat of " + who + describeHeartbeat(rec)
 	case lease.KindClaim:
-		var keys []string
-		for _, k := range rec.Claim.Keys[:min(most, len(rec.Claim.Keys))] {
-			keys = append(keys, keyName(k))
-		}
 		all := ""
 		if rec.Claim.Atomic {
 			all = " (all or none)"
 		}
-		return fmt.Sprintf("%s claims %s%s", who, list(keys, len(rec.Claim.Keys)), all)
+		return fmt.Sprintf("%s claims %s%s", who, keyNames(rec.Claim.Keys), all)
 	case lease.KindRelease:
-		text := fmt.Sprintf("%s gives up %s", who, describeOwned(rec))
-		if !rec.Release.Successor.IsZero() {
-			text += " to " + a.name(rec.Release.Successor)
-		}
+		text, to := fmt.Sprintf("%s gives up %s", who, describeOwned(rec)), " to "
 		if rec.Release.Unfit {
-			text += ", for which it is not fit"
+			text, to = fmt.Sprintf("%s gives %s up as unfit for it itself", who, describeOwned(rec)), ", to "
+		}
+		if !rec.Release.Successor.IsZero() {
+			text += to + a.name(rec.Release.Successor)
 		}
 		return text
 	case lease.KindLeave:
@@ -150,7 +146,7 @@ func (a *Audit) describe(m Message) string {
 		for _, t := range rec.Evict.Targets[:min(most, len(rec.Evict.Targets))] {
 			targets = append(targets, fmt.Sprintf("%s, of which nothing came after offset %d", a.name(t.Instance), t.Renewed))
 		}
-		verb := "declares dead"
+		verb := "evicts (declared dead)"
 		if rec.Evict.Takeover {
 			verb = "replaces its former run"
 		}
@@ -206,7 +202,7 @@ func describeJoin(rec *lease.Record) string {
 		wants = append(wants, text)
 	}
 	if len(j.Pinned) > 0 {
-		wants = append(wants, fmt.Sprintf("%d keys by hand", len(j.Pinned)))
+		wants = append(wants, "holds on to "+keyNames(j.Pinned)+" (claimed by hand, or kept for its next run)")
 	}
 	text := "nothing"
 	if len(wants) > 0 {
@@ -220,16 +216,13 @@ func describeJoin(rec *lease.Record) string {
 
 func describeHeartbeat(rec *lease.Record) string {
 	h := &rec.Heartbeat
-	var at []string
-	n := 0
+	var at keyList
 	for k, o := range entries(rec) {
-		if n++; n <= most {
-			at = append(at, keyName(k)+" at "+strconv.FormatInt(o.next, 10))
-		}
+		at.add(k, " at "+strconv.FormatInt(o.next, 10))
 	}
 	text := ""
-	if n > 0 {
-		text = ": " + list(at, n)
+	if len(at.runs) > 0 {
+		text = ": " + at.String()
 	}
 	if h.Load != (lease.Load{}) {
 		text += fmt.Sprintf("; %d in flight, lag %d", h.Load.InFlight, h.Load.Lag)
@@ -238,14 +231,14 @@ func describeHeartbeat(rec *lease.Record) string {
 }
 
 func describeOwned(rec *lease.Record) string {
-	var keys []string
-	for i := range rec.Release.Keys[:min(most, len(rec.Release.Keys))] {
+	var keys keyList
+	for i := range rec.Release.Keys {
 		k := &rec.Release.Keys[i]
-		text := keyName(k.Key)
+		note := ""
 		if len(k.Next) > 0 && k.Key.Partition != lease.WholeTopic {
-			text += fmt.Sprintf(" at %d", k.Next[0])
+			note = fmt.Sprintf(" at %d", k.Next[0])
 		}
-		keys = append(keys, text)
+		keys.add(k.Key, note)
 	}
-	return list(keys, len(rec.Release.Keys))
+	return keys.String()
 }

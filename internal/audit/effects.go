@@ -17,11 +17,10 @@ var reasons = [...]string{
 	lease.BaseNotEmpty: "there are records that its author had not read", lease.TooMany: "a limit of the group's size", lease.OldOffset: "its offset is old",
 }
 
-// effect is what several events of one record have in common, and the first of their keys.
+// effect is what several events of one record have in common, and their keys.
 type effect struct {
 	of   lease.Event // without key, epoch and position
-	keys []string
-	all  int
+	keys keyList
 }
 
 // effects says in words what a record did, in the order in which it did it; what happened to many keys alike is one line.
@@ -41,21 +40,17 @@ func (a *Audit) effects(lines []string) []string {
 			groups = append(groups, effect{of: of})
 			n = len(groups) - 1
 		}
-		g := &groups[n]
 		if e.Key == (lease.Key{}) {
 			continue
 		}
-		if g.all++; g.all > most {
-			continue
-		}
-		key := keyName(e.Key)
+		note := ""
 		switch e.Kind {
 		case lease.Progressed:
-			key += " at " + strconv.FormatInt(e.Next, 10)
+			note = " at " + strconv.FormatInt(e.Next, 10)
 		case lease.Sought:
-			key += " to " + strconv.FormatInt(e.Next, 10)
+			note = " to " + strconv.FormatInt(e.Next, 10)
 		}
-		g.keys = append(g.keys, key)
+		groups[n].keys.add(e.Key, note)
 	}
 	for i := range groups {
 		lines = append(lines, a.effect(&groups[i]))
@@ -64,7 +59,7 @@ func (a *Audit) effects(lines []string) []string {
 }
 
 func (a *Audit) effect(g *effect) string {
-	e, keys := &g.of, list(g.keys, g.all)
+	e, keys := &g.of, g.keys.String()
 	if e.Kind == lease.Progressed { // most are
 		return "progress: " + keys
 	}
@@ -79,7 +74,10 @@ func (a *Audit) effect(g *effect) string {
 	case lease.Parked:
 		return who + " is parked: what it holds is kept for its client's next run"
 	case lease.Evicted:
-		return fmt.Sprintf("%s is declared dead by %s", who, a.name(e.By))
+		if a.takeover {
+			return fmt.Sprintf("%s is replaced by %s", who, a.name(e.By))
+		}
+		return fmt.Sprintf("%s is evicted (declared dead) by %s", who, a.name(e.By))
 	case lease.Granted:
 		if !e.By.IsZero() {
 			return fmt.Sprintf("granted to %s, from its parked run %v: %s", who, e.By, keys)
@@ -99,9 +97,9 @@ func (a *Audit) effect(g *effect) string {
 	case lease.TakenOver:
 		return fmt.Sprintf("taken over by %s from its former run %v: %s", who, e.By, keys)
 	case lease.Marked:
-		return "marked as unfit for: " + keys
+		return who + " is marked as unfit for: " + keys
 	case lease.Unmarked:
-		return "no longer unfit for: " + keys
+		return who + " is no longer unfit for: " + keys
 	case lease.Sought:
 		if e.Instance.IsZero() {
 			return "position set, nobody holds it: " + keys

@@ -154,7 +154,7 @@ func (c *Client) race(ctx context.Context, addrs []string, tried *UnreachableErr
 	return nil, errNone
 }
 
-var errNone = errors.New("none of them answered")
+var errNone = errors.New("none of them could be used")
 
 func noAnswer(err error) error { return fmt.Errorf("no answer: %w", err) }
 

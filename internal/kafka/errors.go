@@ -152,12 +152,12 @@ func (e *ConnError) Unwrap() error { return e.Err }
 // UnreachableError tells of each address that was tried why it did not serve.
 type UnreachableError struct {
 	Tried []*ConnError // the last reason of each address
-	Cause error        // why no more was tried
+	Cause error        // why no more was tried; nil: trying again would change nothing
 }
 
 func (e *UnreachableError) Error() string {
 	var b strings.Builder
-	b.WriteString("no broker reached")
+	b.WriteString("no broker could be used")
 	for i, t := range e.Tried {
 		b.WriteString([]string{": ", "; "}[min(i, 1)])
 		fmt.Fprintf(&b, "%s: %v", t.Addr, t.Err)

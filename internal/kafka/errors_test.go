@@ -90,3 +90,14 @@ func TestRetriableErrorsOfOurOwn(t *testing.T) {
 	assert.True(t, Refused(fmt.Errorf("append: %w", refused{cut})))
 	assert.True(t, Retriable(refused{cut}))
 }
+
+func TestTheErrorOfAddressesSaysWhatEachDidAndNotMore(t *testing.T) {
+	refused := &UnreachableError{}
+	refused.add("a:1", openError("a:1", "", sarama.ErrSASLAuthenticationFailed))
+	assert.Regexp(t, `^no broker could be used: a:1: authentication failed: .*SASL Authentication failed$`, refused.Error())
+	assert.NotRegexp(t, "reached|answered", refused.Error())
+	refused.add("b:1", noAnswer(context.DeadlineExceeded))
+	refused.Cause = context.DeadlineExceeded
+	assert.Regexp(t, `; b:1: no answer: context deadline exceeded \(context deadline exceeded\)$`, refused.Error())
+	assert.ErrorIs(t, refused, ErrAuthentication)
+}

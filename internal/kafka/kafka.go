@@ -259,7 +259,6 @@ func (c *Client) askAny(ctx context.Context, req kmsg.Request, lo, hi int16) (km
 				return nil, err
 			}
 		} else if errors.Is(err, errNone) && errors.Is(tried, ErrAuthentication) {
-			tried.Cause = err
 			return nil, tried
 		}
 		if err := pause(ctx); err != nil {

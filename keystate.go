@@ -50,15 +50,6 @@ func (c *Consumer) pending(cl *claim) string {
 	return fmt.Sprintf("where %d of %d begin is being found out", int(n)-begun, n)
 }
 
-// parked says for whom the key of a parked instance is kept, and for how long still. m may be nil.
-func (k *KeyState) parked(i *lease.Instance, m *Marshaler, now time.Time) {
-	silent := now.Sub(time.UnixMilli(i.RenewedTime))
-	if m != nil && m.member != nil {
-		silent = m.member.LiveTime(i.ID)
-	}
-	k.Why = fmt.Sprintf("parked, kept for the next run of %s, for up to %v more", i.Client, max(i.TTL-silent, 0).Round(time.Second))
-}
-
 // String describes a key in one line.
 func (k KeyState) String() string {
 	name, at := fmt.Sprintf("%s/%d", k.Topic, k.Partition), fmt.Sprintf("next %d", k.Next)

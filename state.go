@@ -22,10 +22,15 @@ type State struct {
 }
 
 // InstanceState is one member.
+//
+// Its Status is for display, by Silent where that is measured, else by LastHeartbeat: silent, nothing was heard of it for more than
+// two fifths of its lease, in which there are two heartbeats; overdue, for longer than its lease: whoever is there will evict it;
+// parked, its keys are kept for the next run of its client id; replaced, that run is there and has them.
 type InstanceState struct {
 	Instance      string        `json:"instance"`
 	Client        string        `json:"client"`
 	Host          string        `json:"host,omitempty"`
+	Status        string        `json:"status"`         // alive, silent, overdue, parked or replaced; see below
 	Parked        bool          `json:"parked"`         // its keys are kept for the next run of its client id
 	TTL           time.Duration `json:"ttl_ns"`         // its lease
 	LastHeartbeat time.Time     `json:"last_heartbeat"` // the broker's clock; for display
@@ -47,7 +52,7 @@ type KeyState struct {
 	Token     int64   `json:"token,omitempty"`
 	Next      int64   `json:"next"`            // the next offset to read, of a partition; -1: not known
 	Parts     []int64 `json:"parts,omitempty"` // the same for each partition, of a topic that is claimed as a whole
-	Why       string  `json:"why,omitempty"`   // nobody holds it, or a parked member does: why, and for how long
+	Why       string  `json:"why,omitempty"`   // nobody holds it, or a member that is parked, silent or overdue does: why, and for how long
 
 	// What this process knows of keys that its own consumers hold; of a whole topic it is so of one partition at least.
 	Pending  string        `json:"pending,omitempty"`    // why it has not begun
@@ -91,6 +96,7 @@ func (g *group) state(m *Marshaler) State {
 		default:
 			in.Silent = m.member.LiveTime(i.ID)
 		}
+		in.Status = in.status(w.HasClient(i.Client), now)
 		s.Instances = append(s.Instances, in)
 		for _, interest := range i.Interests {
 			for _, t := range interest.Topics {
@@ -99,10 +105,11 @@ func (g *group) state(m *Marshaler) State {
 			}
 		}
 	}
+	why := s.holders(now)
 	for k, l := range w.Leases() {
 		ks := KeyState{
 			Topic: k.Topic, Partition: k.Partition, Instance: l.Instance.String(), Client: clients[l.Instance],
-			Epoch: l.Epoch, Token: w.TokenBase() + l.Epoch, Next: lease.NoProgress,
+			Epoch: l.Epoch, Token: w.TokenBase() + l.Epoch, Next: lease.NoProgress, Why: why[l.Instance.String()],
 		}
 		if k.Partition == lease.WholeTopic {
 			for id := range w.Partitions(k.Topic) {
@@ -110,9 +117,6 @@ func (g *group) state(m *Marshaler) State {
 			}
 		} else {
 			ks.Next = next(w, k.Topic, k.Partition)
-		}
-		if i := w.Instance(l.Instance); i.Status == lease.IsParked {
-			ks.parked(i, m, now)
 		}
 		if m != nil && l.Instance == m.instance {
 			if cl := m.claims[k]; cl != nil {
@@ -124,7 +128,7 @@ func (g *group) state(m *Marshaler) State {
 	plan := g.planner.Plan(w)
 	for topic, n := range counts {
 		if n == 0 {
-			s.Keys = append(s.Keys, KeyState{Topic: topic, Partition: lease.WholeTopic, Next: lease.NoProgress, Why: "no such topic, as far as the group sees"})
+			s.Keys = append(s.Keys, KeyState{Topic: topic, Partition: lease.WholeTopic, Next: lease.NoProgress, Why: "no such topic, or its members may not see it"})
 		}
 		for id := range n {
 			if _, _, held := w.Owner(topic, id); !held {
@@ -204,12 +208,16 @@ func (s State) lines() []string {
 	for _, i := range s.Instances {
 		note := ""
 		switch {
+		case i.Status == isReplaced:
+			note = ", replaced by its next run"
 		case i.Parked:
 			note = ", parked: its keys are kept for the next run"
 		case i.Suspended:
 			note = ", hand-out suspended: its lease is not confirmed"
-		case i.Overdue:
-			note = ", its lease looks expired"
+		case i.Status == isOverdue:
+			note = ", overdue: its lease looks expired"
+		case i.Status == isSilent:
+			note = ", silent"
 		}
 		silent := fmt.Sprintf("silent %v of %v", i.Silent.Round(time.Millisecond), i.TTL)
 		if i.Silent < 0 {

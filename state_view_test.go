@@ -37,7 +37,7 @@ func TestStateTellsWhoHoldsWhatAndHowFarItIs(t *testing.T) {
 	i := s.Instances[0]
 	assert.WithinDuration(t, time.Now(), i.LastHeartbeat, patience)
 	assert.Equal(t, InstanceState{
-		Instance: claim.InstanceID, Client: "a", Host: host, TTL: testTTL, LastHeartbeat: i.LastHeartbeat, Claims: 1, InFlight: 2, Lag: 7,
+		Instance: claim.InstanceID, Client: "a", Host: host, TTL: testTTL, Status: "alive", LastHeartbeat: i.LastHeartbeat, Claims: 1, InFlight: 2, Lag: 7,
 	}, i)
 	assert.Equal(t, []KeyState{{
 		Topic: "t", Instance: claim.InstanceID, Client: "a", Epoch: claim.Epoch, Token: msgs[0].Token(), Next: 3,

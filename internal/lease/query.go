@@ -29,6 +29,9 @@ func (w *World) Instance(id InstanceID) *Instance {
 	return nil
 }
 
+// HasClient tells whether an instance of this client id is alive.
+func (w *World) HasClient(client string) bool { return len(w.clients[client]) > 0 }
+
 // Instances yields those that have not ended (alive and parked), in the order of FirstJoin.
 func (w *World) Instances() iter.Seq[*Instance] {
 	return func(yield func(*Instance) bool) {

@@ -24,7 +24,8 @@
 #   kafka.sh user NAME [PASSWORD]         add a SCRAM user or change the password; without one, remove the user. At once
 #   kafka.sh plain NAME [PASSWORD]        the same of a PLAIN user: restarts the brokers, one after another
 #   kafka.sh tool NAME ARG...             one of Kafka's own: kafka-topics, kafka-configs, kafka-acls, kafka-consumer-groups,
-#                                         kafka-delete-records, kafka-get-offsets, kafka-transactions
+#                                         kafka-delete-records, kafka-get-offsets, kafka-transactions,
+#                                         kafka-console-producer (reads stdin), kafka-console-consumer
 #
 # KAFKA_LAB       the folder of this cluster; default tmp/kafka in the repository
 # KAFKA_LIBS      the folder of the jars; default tmp/kafka-libs in the repository
@@ -275,6 +276,8 @@ tool() {
 	kafka-delete-records) class=DeleteRecordsCommand ;;
 	kafka-get-offsets) class=GetOffsetShell ;;
 	kafka-transactions) class=TransactionsCommand ;;
+	kafka-console-producer) class=ConsoleProducer ;;
+	kafka-console-consumer) class=consumer.ConsoleConsumer ;;
 	*) die "no tool ${1:-(which?)}" ;;
 	esac
 	shift

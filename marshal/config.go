@@ -50,6 +50,9 @@ var known = map[string]bool{
 	"ssl.truststore.type": true, "ssl.truststore.location": true, "ssl.keystore.type": true, "ssl.keystore.location": true,
 }
 
+// protocols are those that heed a family of properties.
+var protocols = map[string]string{"ssl": "SSL or SASL_SSL", "sasl": "SASL_SSL or SASL_PLAINTEXT"}
+
 var login = regexp.MustCompile(`\b(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"`)
 
 // config makes a configuration of the connection of them.
@@ -59,6 +62,9 @@ func (p properties) config() (*sarama.Config, error) {
 		family, _, _ := strings.Cut(name, ".")
 		if (family == "ssl" || family == "sasl" || family == "security") && !known[name] {
 			errs = append(errs, fmt.Errorf("%s is not supported", name))
+		}
+		if (family == "ssl" || family == "sasl") && p["security.protocol"] == "" {
+			errs = append(errs, fmt.Errorf("%s is set and security.protocol is not, so it would go unheeded and the connection in plain text: set security.protocol=%s", name, protocols[family]))
 		}
 	}
 	c := sarama.NewConfig()

@@ -46,6 +46,8 @@ func TestTheConfigFileSecuresEveryConnection(t *testing.T) {
 			code, _, errs = f.with("verify", "-config", config("wrong"), "-timeout", "2s")
 			assert.Equal(t, 3, code)
 			assert.Contains(t, strings.ToLower(errs), "sasl", "the reason")
+			assert.Contains(t, errs, "no broker could be used: "+f.Addrs()[0], "it was reached")
+			assert.NotRegexp(t, "reached|answered|cannot reach", errs)
 		})
 	}
 }
@@ -87,6 +89,9 @@ func TestPropertiesThatCannotBeHeededAreRefused(t *testing.T) {
 		{"security.protocol=SSL\nssl.ca.location=/does/not/exist", "certificate authority: open /does/not/exist"},
 		{"security.protocol=SSL\nssl.ca.location=" + empty, "there is no certificate in"},
 		{"security.protocol=SSL\nssl.certificate.location=" + empty, "certificate of this client"},
+		{"sasl.mechanism=PLAIN\nsasl.username=u\nsasl.password=p", "sasl.username is set and security.protocol is not, so it would go unheeded and the connection in plain text: set security.protocol=SASL_SSL or SASL_PLAINTEXT"},
+		{"ssl.ca.location=" + empty, "ssl.ca.location is set and security.protocol is not, so it would go unheeded and the connection in plain text: set security.protocol=SSL or SASL_SSL"},
+		{"bootstrap.servers=x:1\nssl.endpoint.identification.algorithm=", "security.protocol is not"},
 		{"ssl.cipher.suites=x", "ssl.cipher.suites is not supported"},
 		{"sasl.oauthbearer.token.endpoint.url=x", "sasl.oauthbearer.token.endpoint.url is not supported"},
 	} {

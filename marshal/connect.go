@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -113,6 +114,11 @@ func (t *tool) parse(args []string) error {
 	if len(t.addresses()) == 0 {
 		return wrong("no brokers: use -brokers, MARSHAL_BROKERS, or bootstrap.servers in the file of -config")
 	}
+	for _, addr := range t.addresses() {
+		if host, port, err := net.SplitHostPort(addr); err != nil || host == "" || port == "" {
+			return wrong("broker %s: use host:port, as in %s:9092", addr, cmp.Or(host, strings.Trim(addr, ":")))
+		}
+	}
 	return nil
 }
 
@@ -148,7 +154,7 @@ func (t *tool) dial(ctx context.Context, more ...marshal.Option) (*marshal.Kafka
 	defer cancel()
 	c, err := marshal.DialContext(ctx, "marshal-command", t.addresses(), t.options(more...)...)
 	if err != nil {
-		return nil, nil, &unreadableError{fmt.Errorf("cannot reach the group's coordination at %s: %w", strings.Join(t.addresses(), ","), err)}
+		return nil, nil, &unreadableError{fmt.Errorf("no access to the coordination of groups at %s: %w", strings.Join(t.addresses(), ","), err)}
 	}
 	return c, c.Terminate, nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"regexp"
 	"strings"
@@ -51,4 +52,12 @@ func printable(s string) string {
 		}
 		return r
 	}, s)
+}
+
+// count says how many there are of something: "1 record", "2 records".
+func count[N int | int64](n N, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -30,7 +30,8 @@ One of -offset, -time, -back, -earliest and -latest is to be given. -offset, -ti
 is not older; the end, where there is none. With -o json it prints one document:
 {"group", "topic", "dry_run", "partitions": [{"partition", "from" (-1: not known), "to", "error"}]}.
 
-Exit code 1: some position was not set; the output says which.
+Exit code 0: all positions are set (or with -n: could be), 1: some were not, the output says which; or none, since there is no such topic,
+partition or offset, or the group does not know the topic; 2: the call makes no sense, 3: the brokers or the log could not be reached or read.
 `
 
 // target is where partitions are to go.
@@ -169,10 +170,12 @@ func (s *seeker) aim(ctx context.Context) error {
 	}
 	count := len(topics[s.Topic].Partitions)
 	switch err := topics[s.Topic].Err; {
+	case errors.Is(err, kafka.ErrUnknownTopic):
+		return fmt.Errorf("there is no topic %s, or it may not be seen: %w; nothing was set", s.Topic, err)
 	case err != nil:
 		return &unreadableError{err}
 	case s.partition >= count:
-		return fmt.Errorf("%s has %d partitions, there is no %d", s.Topic, count, s.partition)
+		return fmt.Errorf("%s has %d partitions, there is no %d; nothing was set", s.Topic, count, s.partition)
 	}
 	var qs []kafka.OffsetQuery
 	for p := range int32(count) {

@@ -15,15 +15,29 @@ import (
 
 const aboutState = `
 Shows a group, or all that are in the coordination topic: its members and when the broker last heard of them; who holds each partition (or
-topic that is claimed as a whole), under which epoch, at which offset and how far behind the end of its log; and what nobody holds and why.
-It writes nothing. LAG -1: not known. A lease that looks expired does so by the broker's time stamps and the clock here.
+topic that is claimed as a whole), under which epoch, at which offset and how far behind the end of its log; and why a partition is held
+by nobody, or by a member that is parked or was not heard of. It writes nothing. LAG -1: not known.
 
-With -o json it prints one document, an array with one object for each group:
-{"group", "offset", "unreadable", "instances": [{"instance", "client", "host", "parked", "ttl_ns", "last_heartbeat", "overdue", "claims",
-"in_flight", "lag", …}], "keys": [{"topic", "partition" (-1: the whole topic), "instance", "client", "epoch", "token", "next", "parts": [next …],
-"why", "end", "lag"}]}. end and lag of a whole topic are the sums of its partitions.
+STATE of a member, by the broker's time stamps and the clock here (this command measures nothing itself): alive; silent, nothing was heard
+of it for more than two fifths of its lease, in which there are two heartbeats; overdue, for longer than its lease, so that the others
+will evict it (declare it dead); parked, its keys are kept for the next run of its client id; replaced, that run is there and has them.
 
-Exit code 3: the brokers or the log could not be reached or read, or there is no such group.
+With -o json it prints one document, an array with one object for each group: {"group", "offset" (of its newest record), "unreadable" (why
+nothing is known of it), "instances": [...], "keys": [...]}.
+
+  of an instance: "instance", "client", "host", "status" (as STATE), "parked", "ttl_ns" (its lease), "last_heartbeat" (the broker's clock),
+    "overdue" (by that), "silent_ns" (-1: only a member of the group measures it), "claims" (keys it holds), "in_flight" and "lag" (as it last
+    said), "suspended" (only that process knows it of itself: here always false)
+  of a key: "topic", "partition" (-1: the whole topic), "instance" and "client" (of its holder; without "instance" nobody holds it, and
+    "client" had it last), "epoch", "token", "next" (-1: not known), "parts" (of a whole topic: "next" of each partition), "why", "end" and
+    "lag" (-1: not known; of a whole topic the sums)
+  what only its holder knows, and shows in its own State and PrintState, never here: "pending" (why it has not begun), "paused",
+    "draining", "stalled_ns" (for how long its oldest message in hand is unfinished), "failed" (why it cannot be read)
+
+Since when a key is free the log does not say. To alert on it ask twice, two leases apart: keys that are free both times.
+
+Exit code 0: done, 1: the output could not be written, 2: the call makes no sense, 3: the brokers or the log could not be reached or
+read, or there is no such group.
 `
 
 // groupView is a state with what the brokers say beside.
@@ -171,20 +185,11 @@ func (v *groupView) print(w io.Writer, now time.Time) error {
 	fmt.Fprintf(w, "GROUP %s, as of offset %d of its log\n", printable(v.Group), v.Offset)
 	rows := [][]string{{"MEMBER", "INSTANCE", "HOST", "HOLDS", "LAG", "IN FLIGHT", "LAST HEARD OF", "LEASE", "STATE"}}
 	for _, i := range v.Instances {
-		is := "alive"
-		switch {
-		case i.Parked && i.Overdue:
-			is = "parked, looks expired: its keys are free soon"
-		case i.Parked:
-			is = "parked: its keys are kept for its next run"
-		case i.Overdue:
-			is = "looks expired: to be declared dead by the others"
-		}
 		lag, inFlight := fmt.Sprint(i.Lag), fmt.Sprint(i.InFlight)
 		if i.Parked { // what it last said is not so any more
 			lag, inFlight = "-", "-"
 		}
-		rows = append(rows, []string{printable(i.Client), i.Instance, printable(i.Host), fmt.Sprint(i.Claims), lag, inFlight, ago(now, i.LastHeartbeat), i.TTL.String(), is})
+		rows = append(rows, []string{printable(i.Client), i.Instance, printable(i.Host), fmt.Sprint(i.Claims), lag, inFlight, ago(now, i.LastHeartbeat), i.TTL.String(), standing(&i)})
 	}
 	if len(v.Instances) == 0 {
 		fmt.Fprintln(w, "no members")
@@ -201,6 +206,21 @@ func (v *groupView) print(w io.Writer, now time.Time) error {
 		rows = append(rows, v.Keys[i].row())
 	}
 	return printTable(w, rows)
+}
+
+// standing is a member's STATE.
+func standing(i *marshal.InstanceState) string {
+	switch {
+	case i.Status == "overdue":
+		return "overdue: it looks dead"
+	case i.Status == "parked" && i.Overdue:
+		return "parked, overdue"
+	case i.Status == "parked":
+		return "parked: its keys are kept for its next run"
+	case i.Status == "replaced":
+		return "replaced by its next run"
+	}
+	return i.Status
 }
 
 // mostParts is of how many partitions of a whole topic the table shows the position.

@@ -22,9 +22,16 @@ and looks for what no member can have written, however late or doubled records a
   disagreement   a snapshot, or what a member says it has read, is another history than this one
   foreign        it cannot be read, or nobody who joined has written it
 
-It writes nothing. Exit code 0: clean, 1: there are findings, 2: the call makes no sense, 3: the log could not be reached or read,
-or nothing of the group given could be replayed. With -o json it prints one document:
-{"groups", "records", "replayed", "unreplayed": [groups], "findings", "found": [records with findings, as in marshal log]}.
+It writes nothing. With -group it reads the shard of that group alone: a record with its key in another shard, which nobody of the
+group heeds, is found without -group. One bad record is there until the topic's retention removes it; -since has older findings
+not counted.
+
+Exit code 0: clean, 1: there are findings, 2: the call makes no sense, 3: the log could not be reached or read, or nothing of the group
+given could be replayed.
+
+With -o json it prints one document: {"groups" (of which there is a record that can be read), "records", "replayed" (of them), "unreplayed":
+[groups of which nothing could be replayed: no snapshot of them is left], "findings", "wrong" (the records with findings), "older" (findings
+that -since has left out), "found": [the first thousand records with findings, as in marshal log]}.
 `
 
 // mostFound is how many records with findings a report names; the others are counted.
@@ -37,6 +44,8 @@ type report struct {
 	Replayed   int64               `json:"replayed"`
 	Unreplayed []string            `json:"unreplayed"` // groups of which nothing could be replayed: no snapshot is left of them
 	Findings   int64               `json:"findings"`
+	Wrong      int64               `json:"wrong"` // records with findings
+	Older      int64               `json:"older"` // findings before -since
 	Found      []marshal.LogRecord `json:"found"` // the first thousand
 }
 
@@ -45,7 +54,12 @@ var errFindings = errors.New("something is wrong")
 func verify(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	t := newTool("verify", aboutVerify, stdout, stderr)
 	group := t.flags.String("group", "", "`name` of the group; empty: all")
+	since := t.flags.Duration("since", 0, "count only findings that are not older than that; all of the log is replayed all the same")
 	if err := t.parse(args); err != nil {
+		return err
+	}
+	young, err := shows("", *since, time.Now())
+	if err != nil {
 		return err
 	}
 	c, end, err := t.dial(ctx)
@@ -54,29 +68,16 @@ func verify(ctx context.Context, args []string, stdout, stderr io.Writer) error 
 	}
 	defer end()
 	r := report{Unreplayed: []string{}, Found: []marshal.LogRecord{}}
-	replayed := map[string]int64{}
+	replayed := map[string]bool{} // the groups of which there is something to replay: whether any of it was
 	for rec, err := range c.Log(ctx, *group) {
 		if err != nil {
 			return &unreadableError{err}
 		}
-		r.Records++
-		n := replayed[rec.Group]
-		if rec.Replayed {
-			r.Replayed++
-			n++
-		}
-		replayed[rec.Group] = n
-		if len(rec.Findings) == 0 {
-			continue
-		}
-		r.Findings += int64(len(rec.Findings))
-		if len(r.Found) < mostFound {
-			r.Found = append(r.Found, rec)
-		}
+		r.add(&rec, replayed, young(&rec))
 	}
 	r.Groups = len(replayed)
 	for _, g := range slices.Sorted(maps.Keys(replayed)) {
-		if replayed[g] == 0 {
+		if !replayed[g] {
 			r.Unreplayed = append(r.Unreplayed, g)
 		}
 	}
@@ -85,13 +86,43 @@ func verify(ctx context.Context, args []string, stdout, stderr io.Writer) error 
 	}
 	switch {
 	case r.Findings > 0:
-		return fmt.Errorf("%w: %d findings", errFindings, r.Findings)
+		return fmt.Errorf("%w: %s", errFindings, r.found())
 	case *group != "" && r.Records == 0:
-		return &unreadableError{fmt.Errorf("there is no record of group %s in %s; see marshal state for those that are there", *group, *t.topic)}
-	case *group != "" && r.Replayed == 0:
+		return &unreadableError{noRecord(*group, *t.topic)}
+	case *group != "" && len(r.Unreplayed) > 0:
 		return &unreadableError{fmt.Errorf("nothing of group %s could be replayed: the start of its history was cut and no snapshot is left; a running group writes one every ten minutes", *group)}
 	}
 	return nil
+}
+
+// add counts a record, and what is wrong with it if it is young enough.
+func (r *report) add(rec *marshal.LogRecord, replayed map[string]bool, young bool) {
+	r.Records++
+	if rec.Kind != "foreign" { // that one can neither be replayed nor makes a group
+		replayed[rec.Group] = replayed[rec.Group] || rec.Replayed
+		if rec.Replayed {
+			r.Replayed++
+		}
+	}
+	switch {
+	case len(rec.Findings) == 0:
+	case !young:
+		r.Older += int64(len(rec.Findings))
+	default:
+		r.Findings += int64(len(rec.Findings))
+		r.Wrong++
+		if len(r.Found) < mostFound {
+			r.Found = append(r.Found, *rec)
+		}
+	}
+}
+
+// found counts the findings in words.
+func (r *report) found() string {
+	if r.Findings == 0 {
+		return "0 findings"
+	}
+	return count(r.Findings, "finding") + " in " + count(r.Wrong, "record")
 }
 
 func (r *report) print(t *tool) error {
@@ -111,9 +142,12 @@ func (r *report) print(t *tool) error {
 		}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d groups, %d records, %d of them replayed: %d findings", r.Groups, r.Records, r.Replayed, r.Findings)
-	if more := len(r.Found); more == mostFound {
-		fmt.Fprintf(&b, " (those of the first %d records are shown)", more)
+	fmt.Fprintf(&b, "%s, %s, %d of them replayed: %s", count(r.Groups, "group"), count(r.Records, "record"), r.Replayed, r.found())
+	if r.Wrong > mostFound {
+		fmt.Fprintf(&b, " (those of the first %d are shown)", mostFound)
+	}
+	if r.Older > 0 {
+		fmt.Fprintf(&b, " (%s not counted: older than -since)", count(r.Older, "finding"))
 	}
 	b.WriteString("\n")
 	if len(r.Unreplayed) > 0 {

@@ -220,7 +220,7 @@ func TestVerifyFindsWhatIsPlantedInACopyOfALog(t *testing.T) {
 
 	code, out, errs := f.command("verify")
 	require.Zero(t, code, out+errs)
-	require.Regexp(t, `^1 groups, \d+ records, \d+ of them replayed: 0 findings\n$`, out)
+	require.Regexp(t, `^1 group, \d+ records, \d+ of them replayed: 0 findings\n$`, out)
 
 	shard := f.shard()
 	state := m2.State() // before the copy: nothing is handed over any more
@@ -258,8 +258,8 @@ func TestVerifyFindsWhatIsPlantedInACopyOfALog(t *testing.T) {
 			assert.Equal(t, 1, code, errs)
 			assert.Contains(t, out, fmt.Sprintf("  %s", planted.finding))
 			assert.Contains(t, out, fmt.Sprintf("%d  ", len(log)), "its offset")
-			assert.Contains(t, out, ": 1 findings\n", "and nothing else")
-			assert.Contains(t, errs, "something is wrong: 1 findings")
+			assert.Contains(t, out, ": 1 finding in 1 record\n", "and nothing else")
+			assert.Contains(t, errs, "something is wrong: 1 finding in 1 record")
 			code, out, _ = f.command("log", "-log-topic", topic, "-group", "orders", "-from", fmt.Sprint(len(log)))
 			assert.Zero(t, code)
 			assert.Contains(t, out, "WRONG, "+planted.finding)

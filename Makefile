@@ -24,7 +24,7 @@ demo: ## Five worker processes through everything that goes wrong; MARSHAL_BROKE
 
 .PHONY: test
 test: ## All tests on the embedded broker, in random order
-	go test -shuffle=on -timeout 10m $(TESTFLAGS) ./...
+	go test -shuffle=on -parallel 8 -timeout 10m $(TESTFLAGS) ./...
 
 .PHONY: race
 race: ## The same with the race detector

@@ -606,6 +606,7 @@ func (s *storm) write(r *rand.Rand) {
 }
 
 func TestRandomCallsOfEverybody(t *testing.T) {
+	t.Parallel()
 	s := &storm{bench: newBench(t, "t", "s", "w", "h"), seed: *chaosSeed, written: map[testutil.Place]int64{}, excused: map[int64]bool{}, kept: map[int64]bool{}}
 	if s.seed == 0 {
 		s.seed = rand.Uint64N(1 << 32)

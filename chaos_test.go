@@ -92,6 +92,7 @@ func TestAConsumerThatDidNotWaitForItsDrainGivesItsKeysBackAllTheSame(t *testing
 }
 
 func TestABrokerThatIsGoneForGoodIsNotAskedForEver(t *testing.T) {
+	t.Parallel()
 	b := &bench{t: t, Cluster: testutil.NewCluster(t, testutil.WithBrokers(3))}
 	require.NoError(t, b.CreateTopic("t", 6, nil))
 	m := b.marshaler("a")
@@ -389,6 +390,7 @@ func TestNobodyIsHandedAnythingOnceItsTrustIsOver(t *testing.T) {
 }
 
 func TestLeadersThatMoveCostNoClaimAndNoMessage(t *testing.T) {
+	t.Parallel()
 	r := newTrial(t, &bench{t: t, Cluster: testutil.NewCluster(t, testutil.WithBrokers(3))})
 	require.NoError(t, r.CreateTopic("t", 4, nil))
 	m1, m2 := r.marshaler("a", WithLease(10*time.Second, 0)), r.marshaler("b", WithLease(10*time.Second, 0))
@@ -768,6 +770,7 @@ func TestStatusDoesNotWaitForBrokers(t *testing.T) {
 }
 
 func TestCredentialsThatFailForAWhile(t *testing.T) {
+	t.Parallel()
 	b := &bench{t: t, Cluster: testutil.NewCluster(t, testutil.WithUser(sarama.SASLTypePlaintext, "user", "right"))}
 	require.NoError(t, b.CreateTopic("t", 4, nil))
 	wrong := b.Config("a")

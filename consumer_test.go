@@ -61,6 +61,7 @@ func TestASecondMemberGetsItsShareAndNothingIsReadTwice(t *testing.T) {
 }
 
 func TestCommitsOutOfOrderNeverPassAnUnfinishedMessage(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	require.NoError(t, b.CreateTopic("t", 1, nil))
 	b.fill("t", 1, 0, 10)
@@ -92,6 +93,7 @@ func TestCommitsOutOfOrderNeverPassAnUnfinishedMessage(t *testing.T) {
 }
 
 func TestCommitMessagesIsDurableForACrash(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	require.NoError(t, b.CreateTopic("t", 1, nil))
 	b.fill("t", 1, 0, 10)
@@ -116,6 +118,7 @@ func (b *bench) crash(m *Marshaler) {
 }
 
 func TestFlushFailsWhileThePositionIsNotInTheLog(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "t")
 	b.fill("t", 4, 0, 10)
 	m := b.marshaler("a", WithLease(10*time.Second, 0))
@@ -132,6 +135,7 @@ func TestFlushFailsWhileThePositionIsNotInTheLog(t *testing.T) {
 }
 
 func TestAProcessThatIsCutOffStopsAndItsKeysMoveOnAfterTheLease(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "t")
 	b.fill("t", 4, 0, 10)
 	m1 := b.marshaler("a")

@@ -38,6 +38,7 @@ func share(t testing.TB, n int, ms ...*Marshaler) {
 }
 
 func TestACoordinationTopicThatIsDeletedAndMadeAgainHeals(t *testing.T) {
+	t.Parallel()
 	for _, pause := range []bool{false, true} {
 		b := newBench(t, "t")
 		b.fill("t", 4, 0, 50)
@@ -216,6 +217,7 @@ func (b *bench) transact(topic string, partition int32, commit bool, values ...s
 }
 
 func TestWhoFallsOffTheStartOfTheShardDropsItsWorldAndJoinsAgain(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "t")
 	b.fill("t", 4, 0, 50)
 	m1, m2 := b.marshaler("a"), b.marshaler("b")
@@ -335,6 +337,7 @@ func TestRecordsOfANewerVersionByStrangersAreNeitherHeedNorHarm(t *testing.T) {
 }
 
 func TestWhoCanWriteButNotReadIsSilentAndLosesItsKeys(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "t")
 	b.fill("t", 4, 0, 10)
 	m1, m2 := b.marshaler("a"), b.marshaler("b")

@@ -243,6 +243,7 @@ func TestAThousandClaimsAreOneLineAndAThousandEvents(t *testing.T) {
 }
 
 func TestWhoComesAndGoesIsHeard(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "t")
 	m := b.marshaler("a")
 	heard := listen(t, m)
@@ -363,6 +364,7 @@ func TestAForeignSnapshotAndANewerVersionAreHeard(t *testing.T) {
 }
 
 func TestTroubleWithTheBrokersIsHeard(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "t")
 	m := b.marshaler("a")
 	heard := listen(t, m)

@@ -109,6 +109,7 @@ func TestHealthySaysThatHandOutIsSuspendedWithTheCauseAndWhenItGoesOn(t *testing
 }
 
 func TestHealthySaysWhatIsWrongWithAConsumerAndNotWithTheOther(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "t", "u")
 	b.fill("u", 1, 0, 100)
 	m := b.marshaler("a")
@@ -146,6 +147,7 @@ func hold(t *testing.T, c *Consumer, n int) []*Message {
 }
 
 func TestHealthyGivesThePartitionThatCannotBeRead(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "t")
 	b.fill("t", 4, 0, 10)
 	remove := b.OnBatch("t", 1, brokenAt(0, func(b []byte) []byte { b[len(b)-1] ^= 1; return b }))
@@ -182,6 +184,7 @@ func TestASecondProcessWithOurClientIDIsShownWhileItLives(t *testing.T) {
 }
 
 func TestHealthyTellsOfBrokersThatRefuseAndOfClaimsThatCannotBegin(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "t")
 	b.fill("t", 4, 0, 1)
 	m := b.marshaler("a")

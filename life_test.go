@@ -216,6 +216,7 @@ func TestKeysThatNobodyComesBackForAreFreeAfterTheGrace(t *testing.T) {
 }
 
 func TestFastReclaimAfterACrash(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "t")
 	b.fill("t", 4, 0, 10)
 	m1 := b.marshaler("a", WithLease(10*time.Second, 0))
@@ -249,6 +250,7 @@ func TestTerminateIsBoundedWhenTheNetworkIsGone(t *testing.T) {
 }
 
 func TestDialSaysWhatItTried(t *testing.T) {
+	t.Parallel()
 	dead, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	addr := dead.Addr().String()

@@ -121,6 +121,7 @@ func TestLogEndsWhereTheTopicEndedWhenItBegan(t *testing.T) {
 }
 
 func TestLogGivesUpInBoundedTimeWhereTheTopicCannotBeRead(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "t")
 	b.member("a", testGroup, "t")
 	c := b.looker()

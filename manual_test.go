@@ -42,6 +42,7 @@ func TestAPartitionClaimedByHandIsHeldUntilItIsReleased(t *testing.T) {
 }
 
 func TestAHeartbeatByHandIsDurableAndNeverGoesBack(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "t")
 	m := b.marshaler("a")
 	require.True(t, m.ClaimPartition("t", 0))
@@ -153,6 +154,7 @@ func TestAKeyClaimedByHandIsNotBalancedAndInNobodysShare(t *testing.T) {
 }
 
 func TestAKeyClaimedByHandIsLostWithItsInstanceAndDoesNotComeBack(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "t")
 	m1, m2 := b.marshaler("a"), b.marshaler("b")
 	c, err := m1.Claim(within(t, patience), "t", 0)

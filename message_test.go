@@ -73,6 +73,7 @@ func TestABatchSaysOfItselfWhatItsMessagesSay(t *testing.T) {
 func nameOf(m *Message) string { return m.Topic + "/" + string(rune('0'+m.Partition)) }
 
 func TestReadMessageIsDurableBeforeTheCallerHasIt(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.one("t", 10)
 	m := b.marshaler("a")
@@ -91,6 +92,7 @@ func TestReadMessageIsDurableBeforeTheCallerHasIt(t *testing.T) {
 }
 
 func TestReadMessageThatIsNotConfirmedGivesTheMessageAlong(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.one("t", 10)
 	c := b.consumer(b.marshaler("a", WithLease(10*time.Second, 0)), ConsumerOptions{CommitInterval: time.Minute}, "t")

@@ -17,6 +17,7 @@ import (
 // Calls that come at a bad moment, beside each other, or with what they should not be given.
 
 func TestSeeksThatAreOvertakenBeforeTheyAreWrittenAreDone(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.one("t", 100)
 	m := b.marshaler("a", WithLease(10*time.Second, 0))

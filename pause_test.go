@@ -71,6 +71,7 @@ func TestAPausedPartitionHandsOutNothingAndKeepsItsClaim(t *testing.T) {
 }
 
 func TestWhatIsInFlightWhenAPartitionIsPausedGoesOn(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	require.NoError(t, b.CreateTopic("t", 1, nil))
 	b.fill("t", 1, 0, 10)

@@ -115,6 +115,7 @@ func TestAnOffsetThatWasSetFromOutsideIsTakenByASeek(t *testing.T) {
 }
 
 func TestAnOffsetThatWasSetFromOutsideIsTakenAfterACrashAndAFastReclaimToo(t *testing.T) {
+	t.Parallel()
 	for _, whole := range []bool{false, true} {
 		b := newBench(t)
 		require.NoError(t, b.CreateTopic("t", 3, nil))
@@ -176,6 +177,7 @@ func TestARecreatedCoordinationTopicEndsEveryClaim(t *testing.T) {
 // §7: who finds that the log is not the one that it has applied drops the world, ends its claims, waits the largest ttl of
 // the joined instances of the old world, and starts as a newcomer.
 func TestWhoDropsItsWorldWaitsTheLargestTTLAndStartsAsANewcomer(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "t")
 	b.fill("t", 4, 0, 10)
 	ctx := within(t, patience)

@@ -21,6 +21,7 @@ func (s stuck) Write(p []byte) (int, error) {
 }
 
 func TestALoggerThatBlocksForEverHoldsCloseUpForASecond(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "t")
 	log, free := logrus.New(), make(chan struct{})
 	defer close(free)

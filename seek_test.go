@@ -40,6 +40,7 @@ func holderOf(m *Marshaler, topic string, partition int32) (client string) {
 }
 
 func TestSeekOfAPartitionThatThisProcessHolds(t *testing.T) {
+	t.Parallel()
 	for _, whole := range []bool{false, true} {
 		b := newBench(t)
 		require.NoError(t, b.CreateTopic("t", 2, nil))

@@ -25,6 +25,7 @@ func keyOf(m *Marshaler, topic string, partition int32) KeyState {
 
 // A message that nobody can handle: each of the others gets its partition once, and the last one keeps it, goes on, and says so.
 func TestAMessageThatIsStuckEverywhereMakesTheRoundOnceAndIsKept(t *testing.T) {
+	t.Parallel()
 	for _, whole := range []bool{false, true} {
 		for n := 2; n <= 3; n++ {
 			b := newBench(t)

@@ -94,6 +94,7 @@ func TestStateAfterTerminateIsWhatWasKnownLast(t *testing.T) {
 }
 
 func TestStateTellsHowLongAnotherMemberIsSilent(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	m1, m2 := b.marshaler("a", WithLease(10*time.Second, 0)), b.marshaler("b", WithLease(10*time.Second, 0))
 	of := func(client string) InstanceState {

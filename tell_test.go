@@ -13,6 +13,7 @@ import (
 )
 
 func TestTheLogTellsWhoComesAndGoesAndWhatIsHeld(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "t")
 	log, seen := logged(t)
 	m := b.marshaler("a", WithLogger(log))
@@ -69,6 +70,7 @@ func TestAMixedGroupIsWarned(t *testing.T) {
 }
 
 func TestAForgottenCommitIsToldWhenItPausesThePartition(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "t")
 	b.fill("t", 1, 0, 100)
 	log, seen := logged(t)
@@ -80,6 +82,7 @@ func TestAForgottenCommitIsToldWhenItPausesThePartition(t *testing.T) {
 }
 
 func TestADrainThatIsCutOffIsTold(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "t")
 	b.fill("t", 1, 0, 10)
 	log, seen := logged(t)

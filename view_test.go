@@ -26,6 +26,7 @@ func TestPartitionsAndTopicsAreTheClustersOwn(t *testing.T) {
 }
 
 func TestPartitionsOfAClusterThatDoesNotAnswerIsBounded(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "t")
 	m := b.marshaler("m")
 	b.Faults().Add(testutil.Fault{Client: "m", Do: testutil.Cut})

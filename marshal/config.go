@@ -3,8 +3,6 @@ package main
 import (
 	"bufio"
 	"cmp"
-	"crypto/sha256"
-	"crypto/sha512"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -15,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/IBM/sarama"
+
+	"github.com/kafka-marshal/marshal/internal/scram"
 )
 
 // properties are those of a file like Kafka's client.properties.
@@ -98,10 +98,8 @@ func (p properties) sasl(c *sarama.Config) error {
 	s.Enable, s.User, s.Password = true, user, password
 	switch s.Mechanism = sarama.SASLMechanism(p["sasl.mechanism"]); s.Mechanism {
 	case sarama.SASLTypePlaintext:
-	case sarama.SASLTypeSCRAMSHA256:
-		s.SCRAMClientGeneratorFunc = func() sarama.SCRAMClient { return &scram{hash: sha256.New} }
-	case sarama.SASLTypeSCRAMSHA512:
-		s.SCRAMClientGeneratorFunc = func() sarama.SCRAMClient { return &scram{hash: sha512.New} }
+	case sarama.SASLTypeSCRAMSHA256, sarama.SASLTypeSCRAMSHA512:
+		s.SCRAMClientGeneratorFunc = scram.Generator(s.Mechanism, nil)
 	default:
 		return fmt.Errorf("sasl.mechanism=%s: use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512", s.Mechanism)
 	}

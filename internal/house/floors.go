@@ -26,6 +26,7 @@ type place struct {
 // house says where each folder is; one that is not listed lives where its parent does.
 var house = map[string]place{
 	"internal/rule":      {floor: ground},
+	"internal/scram":     {floor: ground},
 	"internal/lease":     {floor: floor1},
 	"internal/window":    {floor: floor1},
 	"internal/batch":     {floor: floor1},

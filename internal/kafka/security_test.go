@@ -3,19 +3,13 @@ package kafka
 import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
-	"crypto/hmac"
-	"crypto/pbkdf2"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/base64"
 	"errors"
 	"math/big"
 	"net"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,6 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/kafka-marshal/marshal/internal/scram"
 )
 
 // certificate signs itself for 127.0.0.1.
@@ -44,65 +40,11 @@ func certificate(t testing.TB) (tls.Certificate, *x509.CertPool) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
 }
 
-// scram is the client's side of SCRAM-SHA-256 (RFC 5802).
-type scram struct {
-	user, password, first, nonce string
-	step                         int
-}
-
-func (s *scram) Begin(user, password, _ string) error {
-	s.user, s.password, s.nonce, s.step = user, password, rand.Text(), 0
-	return nil
-}
-
-func (s *scram) Step(challenge string) (string, error) {
-	s.step++
-	switch s.step {
-	case 1:
-		s.first = "n=" + s.user + ",r=" + s.nonce
-		return "n,," + s.first, nil
-	case 2:
-		field := map[byte]string{}
-		for _, f := range strings.Split(challenge, ",") {
-			field[f[0]] = f[2:]
-		}
-		salt, err := base64.StdEncoding.DecodeString(field['s'])
-		if err != nil {
-			return "", err
-		}
-		n, err := strconv.Atoi(field['i'])
-		if err != nil {
-			return "", err
-		}
-		salted, err := pbkdf2.Key(sha256.New, s.password, salt, n, 32)
-		if err != nil {
-			return "", err
-		}
-		key := sum(salted, "Client Key")
-		stored := sha256.Sum256(key)
-		bare := "c=biws,r=" + field['r']
-		sig := sum(stored[:], s.first+","+challenge+","+bare)
-		for i := range key {
-			key[i] ^= sig[i]
-		}
-		return bare + ",p=" + base64.StdEncoding.EncodeToString(key), nil
-	}
-	return "", nil
-}
-
-func (s *scram) Done() bool { return s.step >= 3 }
-
-func sum(key []byte, text string) []byte {
-	h := hmac.New(sha256.New, key)
-	h.Write([]byte(text))
-	return h.Sum(nil)
-}
-
 func scramConfig(password string) *sarama.Config {
 	c := sarama.NewConfig()
 	c.Net.SASL.Enable, c.Net.SASL.Mechanism = true, sarama.SASLTypeSCRAMSHA256
 	c.Net.SASL.User, c.Net.SASL.Password = "u", password
-	c.Net.SASL.SCRAMClientGeneratorFunc = func() sarama.SCRAMClient { return &scram{} }
+	c.Net.SASL.SCRAMClientGeneratorFunc = scram.Generator(sarama.SASLTypeSCRAMSHA256, nil)
 	return c
 }
 

@@ -2,6 +2,7 @@ package secure
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"net"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kafka-marshal/marshal"
+	"github.com/kafka-marshal/marshal/internal/scram"
 	"github.com/kafka-marshal/marshal/testutil"
 )
 
@@ -140,7 +142,7 @@ func (l *lab) config(who login) (*sarama.Config, *wire) {
 		if cfg.Net.SASL.TokenProvider = who.tokens; who.tokens == nil {
 			cfg.Net.SASL.User, cfg.Net.SASL.Password = who.user, who.password()
 		}
-		cfg.Net.SASL.SCRAMClientGeneratorFunc = func() sarama.SCRAMClient { return &scram{mechanism: who.mechanism, password: who.password} }
+		cfg.Net.SASL.SCRAMClientGeneratorFunc = scram.Generator(who.mechanism, who.password)
 	}
 	return cfg, w
 }
@@ -315,3 +317,5 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	require.Eventually(t, ok, patience, 10*time.Millisecond, what)
 }
+
+func unique() string { return strings.ToLower(rand.Text()[:8]) }

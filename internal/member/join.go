@@ -30,7 +30,8 @@ type join struct {
 }
 
 // enter writes the Join that makes the instance. It is the only record that no later one can prove void, so that it is
-// put out again (the same record: a second one is an echo) if a ttl brings no word of it.
+// put out again (the same record: a second one is an echo) if a ttl brings no word of it, or two though it was acknowledged:
+// brokers can lose what they have acknowledged, and we wait for it in silence.
 func (m *Member) enter(now Now) {
 	if m.now < m.enterDue() {
 		return
@@ -54,7 +55,7 @@ func (m *Member) enterDue() time.Duration {
 	case m.own.seq == 0:
 		return m.now
 	case slices.ContainsFunc(m.own.sent, func(s sent) bool { return s.acked >= 0 }):
-		return Never
+		return m.join.at + 2*m.cfg.TTL
 	}
 	return m.join.at + m.cfg.TTL
 }

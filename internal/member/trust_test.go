@@ -261,6 +261,19 @@ func TestARecordIsNotWaitedForOnceALaterOneIsRead(t *testing.T) {
 	assert.Zero(t, p.reopens)
 }
 
+// TestAJoinThatTheBrokersLostIsPutOutAgain: nothing else of ours would ever be written, and be read first.
+func TestAJoinThatTheBrokersLostIsPutOutAgain(t *testing.T) {
+	s := newScript(t)
+	p := s.process("p", Config{}, want(some(1)))
+	require.Equal(t, lease.KindJoin, p.written[0].Kind)
+	s.flights = nil
+	p.do(p.m.Acked(p.written[0].Seq, p.clock(false)))
+	s.pass(20*time.Second - 1)
+	require.Len(t, p.written, 1)
+	s.until(time.Second, "a member", func() bool { return p.hands(part(0)) })
+	assert.Equal(t, p.written[0], p.written[1], "the same record: a second one is an echo")
+}
+
 func TestOwnRecordsAreRememberedInBoundedMemory(t *testing.T) {
 	s := newScript(t)
 	p := s.process("p", Config{TTL: time.Second}, want(some(1)))

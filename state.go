@@ -217,7 +217,7 @@ func (s State) lines() []string {
 		case i.Status == isOverdue:
 			note = ", overdue: its lease looks expired"
 		case i.Status == isSilent:
-			note = ", silent"
+			note = ", misses its heartbeats"
 		}
 		silent := fmt.Sprintf("silent %v of %v", i.Silent.Round(time.Millisecond), i.TTL)
 		if i.Silent < 0 {

@@ -54,7 +54,7 @@ func (s *State) holders(now time.Time) map[string]string {
 
 // why says for whom the keys of an instance are kept, or since when it is silent. alone: nobody is there to evict it.
 func (i *InstanceState) why(alone bool, now time.Time) string {
-	silent := i.silence(now).Round(time.Second)
+	silent := i.silence(now).Round(100 * time.Millisecond)
 	left := i.TTL - i.silence(now)
 	kept := fmt.Sprintf("parked, kept for the next run of %s", i.Client)
 	switch {

@@ -314,6 +314,7 @@ func TestCallsThatMakeNoSense(t *testing.T) {
 		{"state -brokers a:1 -timeout 0s", "-timeout 0s: it must be above 0"},
 		{"state -brokers foo", "broker foo: use host:port, as in foo:9092"},
 		{"seek -brokers a:1,b: -group g -topic t -earliest", "broker b:: use host:port, as in b:9092"},
+		{"demo -brokers foo", "broker foo: use host:port, as in foo:9092"},
 		{"verify -brokers :9092", "broker :9092: use host:port"},
 		{"verify -brokers a:1 -since -1s", "-since -1s: it must be above 0"},
 		{"log -brokers a:1 -group g -partition 3", "-partition needs -topic"},

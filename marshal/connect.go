@@ -114,9 +114,14 @@ func (t *tool) parse(args []string) error {
 	if len(t.addresses()) == 0 {
 		return wrong("no brokers: use -brokers, MARSHAL_BROKERS, or bootstrap.servers in the file of -config")
 	}
-	for _, addr := range t.addresses() {
+	return checkAddresses(t.addresses())
+}
+
+// checkAddresses refuses what is no host:port.
+func checkAddresses(addrs []string) error {
+	for _, addr := range addrs {
 		if host, port, err := net.SplitHostPort(addr); err != nil || host == "" || port == "" {
-			return wrong("broker %s: use host:port, as in %s:9092", addr, cmp.Or(host, strings.Trim(addr, ":")))
+			return wrong("broker %s: use host:port, as in %s:9092", addr, cmp.Or(host, strings.Trim(addr, ":"), "localhost"))
 		}
 	}
 	return nil

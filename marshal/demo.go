@@ -35,6 +35,11 @@ func demo(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
+	if *brokers != "" {
+		if err := checkAddresses(strings.Split(*brokers, ",")); err != nil {
+			return err
+		}
+	}
 	s, err := openStage(ctx, *brokers, *keep, stdout)
 	if err != nil {
 		return err

@@ -48,6 +48,19 @@ func TestWhichRecordsTheLogShows(t *testing.T) {
 	}
 }
 
+func TestWhatHappenedToAKeyInWords(t *testing.T) {
+	for want, c := range map[string]marshal.LogChange{
+		"t/3: granted, a (x), epoch 5":                           {Kind: "granted", Topic: "t", Partition: 3, Client: "a", Instance: "x", Epoch: 5, Offset: -1},
+		"t/3: handed over, a (x), from y, epoch 5":               {Kind: "handed_over", Topic: "t", Partition: 3, Client: "a", Instance: "x", By: "y", Epoch: 5, Offset: -1},
+		"t/0: refused, a (x), held by y":                         {Kind: "refused", Topic: "t", Client: "a", Instance: "x", By: "y", Reason: "held", Offset: -1},
+		"t (whole): refused, a limit of the group's size, a (x)": {Kind: "refused", Topic: "t", Partition: -1, Client: "a", Instance: "x", Reason: "a limit of the group's size", Offset: -1},
+		"t/0: released, a (x), by y":                             {Kind: "released", Topic: "t", Client: "a", Instance: "x", By: "y", Offset: -1},
+		"t/0: sought 0":                                          {Kind: "sought", Topic: "t"},
+	} {
+		assert.Equal(t, want, change(&c))
+	}
+}
+
 // TestTheLogOfOnePartition asks what an operator asks: how did a partition of many come to its owner?
 func TestTheLogOfOnePartition(t *testing.T) {
 	f := &fleet{t, testutil.NewCluster(t, testutil.WithTopic("orders", 12))}

@@ -198,15 +198,23 @@ func change(c *marshal.LogChange) string {
 	if c.Offset >= 0 {
 		fmt.Fprintf(&b, " %d", c.Offset)
 	}
-	if c.Reason != "" {
+	by := ""
+	switch {
+	case c.By == "":
+	case c.Kind == "refused":
+		by = ", held by " + c.By
+	case c.Kind == "granted", c.Kind == "handed_over", c.Kind == "taken_over":
+		by = ", from " + c.By
+	default:
+		by = ", by " + c.By
+	}
+	if c.Reason != "" && by == "" {
 		fmt.Fprintf(&b, ", %s", c.Reason)
 	}
 	if c.Instance != "" {
 		fmt.Fprintf(&b, ", %s (%s)", c.Client, c.Instance)
 	}
-	if c.By != "" {
-		fmt.Fprintf(&b, ", by %s", c.By)
-	}
+	b.WriteString(by)
 	if c.Epoch > 0 {
 		fmt.Fprintf(&b, ", epoch %d", c.Epoch)
 	}

@@ -84,7 +84,7 @@ func TestStateTellsWhatNobodyReadsAndWhy(t *testing.T) {
 		return false
 	}
 	eventually(t, "cap", func() bool { return why("t", "at the maximum") })
-	eventually(t, "missing", func() bool { return why("missing", "no such topic") })
+	eventually(t, "missing", func() bool { return why("missing", "no such topic, or its members may not see it") })
 
 	m2 := b.marshaler("b")
 	k := collect(t, b.consumer(m2, ConsumerOptions{}, "gone"))

@@ -29,7 +29,7 @@ func (r *reading) pump() {
 		return m != nil
 	}
 	for {
-		switch err := r.get(context.Background(), take); {
+		switch err := r.get(context.Background(), false, take); {
 		case errors.Is(err, ErrTerminated):
 			return
 		case err != nil:
@@ -39,6 +39,9 @@ func (r *reading) pump() {
 		r.offered.Store(nil)
 		if r.taking.Load() {
 			wakeUp(r.offerDone)
+		}
+		if r.life.hung.Load() != nil && r.wanted.Load() != m { // one that was wanted back may have been taken back; if not, what is done with it shows life
+			r.life.shown()
 		}
 	}
 }
@@ -57,6 +60,7 @@ func (r *reading) recall() {
 	if m == nil || r.allowed(m) {
 		return
 	}
+	r.wanted.Store(m)
 	select {
 	case m, open := <-r.channel:
 		if !open {

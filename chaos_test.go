@@ -32,7 +32,7 @@ func TestTakingTheOfferedMessageBackRacesWithTheApplicationAndTheEnd(t *testing.
 	eventually(t, "the partition", func() bool { return len(c.running()) == 1 && len(c.running()[0].partitions()) == 1 })
 	cl := newClaim(m, &member.Action{Key: c.running()[0].key})
 	for range 3000 {
-		r := newReading(m)
+		r := newReading(m, new(life))
 		cl.reading.Store(r)
 		p := newPartition(cl, 9, lease.TopicID{}, 0, 10)
 		r.current, r.hand, r.pumping = p, []*Message{{from: p}, {from: p}, {from: p}}, true

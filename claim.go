@@ -54,7 +54,7 @@ func newClaim(m *Marshaler, a *member.Action) *claim {
 	switch {
 	case !a.Unread && m.pinned(a.Key):
 		c.consumer = m.hand
-		c.reading.Store(newReading(m))
+		c.reading.Store(newReading(m, m.hand.life))
 	case c.consumer != nil:
 		c.fetched = true
 		c.reading.Store(c.consumer.reading)
@@ -137,29 +137,36 @@ func (c *claim) drained(now time.Duration) (done bool, deadline time.Duration) {
 	if !c.draining.Load() {
 		return false, 0
 	}
-	busy := 0
-	parts := c.partitions()
-	if c.consumer != nil {
-		for _, p := range parts {
-			busy += p.inFlight()
-		}
-	}
+	busy := c.inFlight()
 	if busy > 0 && now < c.deadline && !c.hasty {
 		return false, c.deadline
 	}
 	if busy > 0 && !c.hasty {
 		c.cut = true
-		c.m.emit(logrus.WarnLevel, c.event(DrainCut, fmt.Sprintf(
-			"handing %s over with %d messages unfinished, the time to drain is over: they come again at the next owner", nameOfKey(c.key), busy)))
+		c.tellCut(fmt.Sprintf(
+			"handing %s over with %d messages unfinished, the time to drain is over: they come again at the next owner", nameOfKey(c.key), busy))
 	}
 	if busy > 0 { // they come again, so from here on nobody is told that one of them is finished
-		for _, p := range parts {
+		for _, p := range c.partitions() {
 			p.end(errCut)
 		}
 	}
 	c.draining.Store(false)
 	return true, 0
 }
+
+// inFlight counts the messages that are handed out and not finished.
+func (c *claim) inFlight() (n int) {
+	if c.consumer != nil {
+		for _, p := range c.partitions() {
+			n += p.inFlight()
+		}
+	}
+	return n
+}
+
+// tellCut tells that messages in hand are not waited for (any longer).
+func (c *claim) tellCut(text string) { c.m.emit(logrus.WarnLevel, c.event(DrainCut, text)) }
 
 // partitions gives those that have begun.
 func (c *claim) partitions() []*partition {

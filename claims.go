@@ -141,7 +141,7 @@ func (c *Consumer) Claims(ctx context.Context) iter.Seq2[*Claim, error] {
 
 func (c *Consumer) nextClaim(ctx context.Context) (*Claim, error) {
 	var given *Claim
-	if err := c.get(ctx, func() bool { given = c.nextBegun(); return given != nil }); err != nil {
+	if err := c.get(ctx, false, func() bool { given = c.nextBegun(); return given != nil }); err != nil {
 		return nil, err
 	}
 	c.recall() // what the channel offers of it
@@ -154,7 +154,7 @@ func (c *Consumer) nextClaim(ctx context.Context) (*Claim, error) {
 // nextBegun takes a claim that nobody was given yet; nil: there is none. Called with the reading lock held.
 func (r *reading) nextBegun() *Claim {
 	for i, cl := range r.begun {
-		if given := cl.give(newReading(r.m)); given != nil {
+		if given := cl.give(newReading(r.m, r.life)); given != nil {
 			r.begun = slices.Delete(r.begun, i, i+1)
 			cl.moveTo(given.reading)
 			return given
@@ -319,6 +319,7 @@ func (c *claim) giveBack(g *Claim) (changed <-chan struct{}, err error) {
 
 // advance finishes everything below next, handed out or not, and has reading go on there.
 func (p *partition) advance(next int64) error {
+	p.life.shown()
 	r := p.claim.lockReading()
 	p.mu.Lock()
 	at, over := p.win.Position(), p.over

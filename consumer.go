@@ -108,7 +108,7 @@ func (m *Marshaler) NewConsumer(topics []string, options ConsumerOptions) (*Cons
 
 func newConsumer(m *Marshaler, topics []string, options ConsumerOptions) *Consumer {
 	return &Consumer{
-		reading: newReading(m), m: m, names: slices.Clone(topics), options: options.withDefaults(), closed: make(chan struct{}),
+		reading: newReading(m, new(life)), m: m, names: slices.Clone(topics), options: options.withDefaults(), closed: make(chan struct{}),
 		claims: map[*claim]struct{}{}, gone: make(chan struct{}), pauses: map[string]*pauses{},
 		broken: map[*partition]int64{}, looks: make(chan struct{}, 1), starts: make(chan struct{}, 1),
 		committing: make(chan struct{}, 1), topics: newTopicClaims(),
@@ -356,7 +356,7 @@ func (c *Consumer) positions(ps []member.Position, load *lease.Load) []member.Po
 				ps = append(ps, p.report())
 			}
 			c.tellStalled(p)
-			load.Lag += p.lag()
+			load.Lag += max(p.lag(), 0)
 			load.InFlight += int64(p.inFlight())
 		}
 	}
@@ -375,7 +375,8 @@ func (c *Consumer) Terminated() bool {
 
 // Terminate ends the consumer within 10 s. With release it drains (ConsumeChannel is closed at once, commits of messages in
 // flight are waited for up to DrainTimeout), and hands each key to its planned successor. Without, it stops, and its keys stay
-// leased and unread for RestartGrace, for the next run of this client id. It gives true when the log has confirmed that; why it has not
+// leased and unread for RestartGrace, for the next run of this client id. Finish what is in hand before that: it is not waited for, its
+// commits are refused from then on (ErrTerminated), and it comes again at the next run, of which a DrainCut tells. It gives true when the log has confirmed that; why it has not
 // goes to the log. A second call waits for the first and gives true.
 func (c *Consumer) Terminate(release bool) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
@@ -469,6 +470,9 @@ func (c *Consumer) keep(ctx context.Context) error {
 	m := c.m
 	m.g.mu.Lock()
 	for cl := range c.claims {
+		if busy := cl.inFlight(); busy > 0 {
+			cl.tellCut(fmt.Sprintf("keeping %s with %d messages unfinished, Terminate(false) does not wait for them: they come again at the next run", nameOfKey(cl.key), busy))
+		}
 		cl.leave()
 	}
 	m.g.mu.Unlock()

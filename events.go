@@ -32,7 +32,7 @@ const (
 	ClaimResumed                          // the hand-over came to nothing: it goes on as before
 	ClaimReleased                         // it was handed over, or given back, or only kept (Terminate(false)), or begins anew after a Seek
 	ClaimLost                             // it is not ours any more, against our will
-	DrainCut                              // it was handed over with messages unfinished: DrainTimeout was over
+	DrainCut                              // it was handed over with messages unfinished: DrainTimeout was over; or kept so, by Terminate(false)
 	ClaimStalled                          // its oldest message is not finished in time (StallTimeout), or it is full (MaxInFlight)
 	ClaimGivenUp                          // it goes to a fitter member because of that
 	OffsetChanged                         // the position was set: by Seek, from outside, or since it was out of range
@@ -41,13 +41,17 @@ const (
 	MixedClaims                           // a topic is claimed as a whole by some members and by partitions by others
 	UpgradeNeeded                         // a newer version of the protocol is in use in the group
 	HistoryDiffers                        // a snapshot or another member's history differs from ours
+	ForeignRecord                         // somebody else writes to the coordination topic under the group's name: skipped; again each minute if more come
+	PartitionPaused                       // Pause was called for it, or (Partition -1) for its topic: nothing of it is handed out here
+	PartitionResumed                      // Resume was called
 	Trouble                               // something else fails; what may pass is told when it has lasted for 2 s, and then each 10 s
 )
 
 var kindNames = []string{
 	"None", "MemberJoined", "MemberLeft", "MemberParked", "MemberEvicted", "ClientIDInUse", "HandOutSuspended", "HandOutResumed",
 	"ClaimStarted", "ClaimDraining", "ClaimResumed", "ClaimReleased", "ClaimLost", "DrainCut", "ClaimStalled", "ClaimGivenUp",
-	"OffsetChanged", "PartitionFailed", "TopicChanged", "MixedClaims", "UpgradeNeeded", "HistoryDiffers", "Trouble",
+	"OffsetChanged", "PartitionFailed", "TopicChanged", "MixedClaims", "UpgradeNeeded", "HistoryDiffers", "ForeignRecord",
+	"PartitionPaused", "PartitionResumed", "Trouble",
 }
 
 // String is the name of the constant.
@@ -79,7 +83,7 @@ type Event struct {
 	Group            string
 	Topic            string
 	Partition        int32  // -1: a whole topic, or none in particular
-	Offset           int64  // for OffsetChanged where it goes on, for PartitionFailed where it stands
+	Offset           int64  // for OffsetChanged where it goes on, for PartitionFailed where it stands, for ForeignRecord its own in the coordination topic
 	Token            int64  // of the claim
 	Client, Instance string // of the member that it is about
 	Err              error  // what is wrong, if something is
@@ -115,7 +119,9 @@ func (e Event) MarshalJSON() ([]byte, error) {
 	return json.Marshal(j)
 }
 
-func (e *Event) hasOffset() bool { return e.Kind == OffsetChanged || e.Kind == PartitionFailed }
+func (e *Event) hasOffset() bool {
+	return e.Kind == OffsetChanged || e.Kind == PartitionFailed || e.Kind == ForeignRecord
+}
 
 // eventQueue is how many events wait for one listener at most.
 const eventQueue = 4096
@@ -132,7 +138,7 @@ func (m *Marshaler) Events(ctx context.Context) iter.Seq[Event] {
 }
 
 // Events is Marshaler.Events for what concerns this consumer: its topics, partitions and claims, and what concerns the whole
-// membership (HandOutSuspended, HandOutResumed, ClientIDInUse, UpgradeNeeded, HistoryDiffers, Trouble, and the Member… events of this
+// membership (HandOutSuspended, HandOutResumed, ClientIDInUse, UpgradeNeeded, HistoryDiffers, ForeignRecord, Trouble, and the Member… events of this
 // client id). It ends when ctx ends, or when the consumer is over and its last events (the release of its claims) have been yielded.
 func (c *Consumer) Events(ctx context.Context) iter.Seq[Event] {
 	return c.m.hearers.listen(ctx, c, c.closed)

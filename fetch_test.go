@@ -15,7 +15,7 @@ import (
 // newFetchBroker gives a broker that leads n partitions of which nothing is fetched yet.
 func newFetchBroker(n int) *fetchBroker {
 	c := &Consumer{m: &Marshaler{c: &KafkaCluster{clock: newClock()}}, options: NewConsumerOptions()}
-	c.reading = newReading(c.m)
+	c.reading = newReading(c.m, new(life))
 	f := newFetcher(context.Background(), c)
 	c.fetcher = f
 	b := &fetchBroker{f: f, kicks: [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)}}

@@ -32,7 +32,7 @@ func benchmarkCommit(b *testing.B, stuck bool, goroutines int) {
 	if goroutines > 1 {
 		limit = 1_000_000 // the others are not to wait for one that the machine lets stand
 	}
-	o := &source{p: newPartition(&claim{key: lease.Key{Topic: "t"}}, 0, lease.TopicID{}, 0, limit), stuck: stuck, held: -1}
+	o := &source{p: newPartition(&claim{key: lease.Key{Topic: "t"}, consumer: &Consumer{reading: newReading(nil, new(life))}}, 0, lease.TopicID{}, 0, limit), stuck: stuck, held: -1}
 	run := func(more func() bool) {
 		var hand [handSize]Message
 		at := len(hand)

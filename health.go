@@ -129,6 +129,9 @@ func (e *Event) began() time.Time {
 //	anything else           another process has its client id; a topic       does not help
 //	                        does not exist; brokers refuse or do not answer
 //
+// ErrStalled stays when the partition is given to another member (StallTimeout), or its claim ends otherwise, until the application shows
+// life: a call asks or waits for a message, one is received from ConsumeChannel, or one is committed.
+//
 // What may pass by itself counts when it has lasted for 2 s. It is gone when the cause is: at once, or, of what is noticed by
 // trying, 5 s and one period of trying later (CommitInterval, WatchInterval, RetryBackoffMax, or a broker's silence of up to 10 s).
 // The problems of the Marshaler's Consumers are among its own.
@@ -183,6 +186,9 @@ func (m *Marshaler) membership() []error {
 // ails is what is wrong with a consumer alone.
 func (c *Consumer) ails() []error {
 	errs := c.ailments.lasting(time.Now())
+	if err := c.life.ails(c.m.c.clock.now().Mono); err != nil {
+		errs = append(errs, err)
+	}
 	for _, p := range c.begun() {
 		if d := p.stalledFor(); d > 0 {
 			errs = append(errs, fmt.Errorf("%w: %s/%d stands at %d for %v", ErrStalled, p.topic, p.id, p.position(), d.Round(time.Millisecond)))

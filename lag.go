@@ -3,7 +3,6 @@ package marshal
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -14,12 +13,16 @@ import (
 
 // Lag is how many offsets lie between the positions of what is held here and the ends of their logs as last seen, 0 after
 // Terminate. It does not touch the network. Offsets that no message will come for (markers, holes) are passed as soon as they are read.
-// A partition whose position is not in its log counts at least with all that its log has, and never 0; one that has not
-// begun yet does not count.
-func (c *Consumer) Lag() int64 {
+// A partition whose position is not in its log counts at least with all that its log has, and never 0. It is the sum of what is known:
+// one that has not begun yet does not count, nor does one whose end nobody could tell for three times LagInterval (or MaxWait, or 1 s, if
+// that is longer), since a right is missing or its broker is gone: PartitionStats.Lag is -1 there, and ReadLag gives an error.
+func (c *Consumer) Lag() int64 { return known(c.begun()) }
+
+// known sums up the lags that are known.
+func known(parts []*partition) int64 {
 	var n int64
-	for _, p := range c.begun() {
-		n += p.lag()
+	for _, p := range parts {
+		n += max(p.lag(), 0)
 	}
 	return n
 }
@@ -34,21 +37,16 @@ func (c *Consumer) ReadLag(ctx context.Context) (int64, error) {
 	if c.Terminated() {
 		return 0, ErrTerminated
 	}
-	var errs []error
+	var failed causes
 	starts, _ := c.pendingStarts()
 	for _, s := range starts {
-		errs = append(errs, fmt.Errorf("marshal: lag of %s/%d: it has not begun yet", s.claim.key.Topic, s.id))
+		failed.add(s.claim.key.Topic, s.id, errNotBegun)
 	}
-	parts := c.begun()
-	for _, err := range c.readEnds(ctx, parts) {
-		errs = append(errs, fmt.Errorf("marshal: lag: %w", err))
-	}
-	var n int64
-	for _, p := range parts {
-		n += p.lag()
-	}
-	return n, errors.Join(errs...)
+	n := known(c.readEnds(ctx, c.begun(), &failed))
+	return n, failed.errOf("marshal: lag of")
 }
+
+var errNotBegun = errors.New("it has not begun yet")
 
 // GetCurrentLoad is how many partitions are held here, of topics that are claimed as a whole each of theirs; 0 after Terminate.
 func (c *Consumer) GetCurrentLoad() int {
@@ -92,9 +90,10 @@ func (c *Consumer) endWatcher(ctx context.Context) {
 		}
 		began := time.Now()
 		soon, cancel := context.WithTimeout(ctx, callLimit)
-		err := errors.Join(c.readEnds(soon, stale)...)
+		var failed causes
+		c.readEnds(soon, stale, &failed)
 		cancel()
-		if err != nil && ctx.Err() == nil {
+		if err := failed.err(); err != nil && ctx.Err() == nil {
 			c.lasting("lag", callLimit+c.options.LagInterval, c.trouble(began, "cannot ask for the ends of logs", err))
 		} else {
 			c.ailments.over("lag")
@@ -102,8 +101,8 @@ func (c *Consumer) endWatcher(ctx context.Context) {
 	}
 }
 
-// readEnds asks for the ranges of logs; those that it has no answer for are named, and left out.
-func (c *Consumer) readEnds(ctx context.Context, parts []*partition) []error {
+// readEnds asks for the ranges of logs, and gives those that were told; the others have failed.
+func (c *Consumer) readEnds(ctx context.Context, parts []*partition, failed *causes) (told []*partition) {
 	if len(parts) == 0 {
 		return nil
 	}
@@ -117,16 +116,16 @@ func (c *Consumer) readEnds(ctx context.Context, parts []*partition) []error {
 			kafka.OffsetQuery{Topic: p.topic, Partition: p.id, At: newest})
 	}
 	answers := c.m.c.client.Offsets(ctx, queries)
-	var errs []error
 	for i, p := range parts {
 		first, end := answers[2*i], answers[2*i+1]
-		if err := errors.Join(first.Err, end.Err); err != nil {
-			errs = append(errs, err)
-			continue
+		failed.add(p.topic, p.id, first.Err)
+		failed.add(p.topic, p.id, end.Err)
+		if first.Err == nil && end.Err == nil {
+			p.learnEnd(first.Offset, end.Offset)
+			told = append(told, p)
 		}
-		p.learnEnd(first.Offset, end.Offset)
 	}
-	return errs
+	return told
 }
 
 // endAge is how long ago the end of the log was last heard of.
@@ -156,13 +155,30 @@ func (p *partition) learnRange(first, end int64) (at int64) {
 	return p.next
 }
 
-// lag is how many offsets lie between the position and the log's end as last seen.
+// lag is how many offsets lie between the position and the log's end as last seen; -1: not known (any more).
 func (p *partition) lag() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.lagTo(p.knownEnd())
+}
+
+// lagTo is the lag to an end; -1 where that is not known. Called with p.mu held.
+func (p *partition) lagTo(end int64) int64 {
 	at := p.win.Position()
-	if p.outside {
-		return max(p.logEnd-at, p.logEnd-p.logStart, 1)
+	switch {
+	case end < 0:
+		return -1
+	case p.outside:
+		return max(end-at, end-p.logStart, 1)
 	}
-	return max(p.logEnd-at, 0)
+	return max(end-at, 0)
+}
+
+// knownEnd is the log's end, -1 where nobody could tell it for long: what was seen last would look like news. Called with p.mu held.
+func (p *partition) knownEnd() int64 {
+	o := &p.claim.consumer.options
+	if time.Since(p.endAt) > 3*max(o.LagInterval, o.MaxWait, time.Second) {
+		return -1
+	}
+	return p.logEnd
 }

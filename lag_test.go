@@ -169,3 +169,34 @@ func TestLagNeverBlocksOnTheNetwork(t *testing.T) {
 	require.Error(t, err)
 	f.Remove()
 }
+
+func TestLagIsUnknownWhereNobodyTellsTheEndForLong(t *testing.T) {
+	b := newBench(t, "t")
+	b.fill("t", 4, 0, 10)
+	c := b.consumer(b.marshaler("a"), ConsumerOptions{LagInterval: 100 * time.Millisecond, MaxWait: 100 * time.Millisecond}, "t")
+	eventually(t, "lag", func() bool { return c.Lag() == 40 })
+	b.refuseListOffsets("t", 2) // the others are told to end at 0, which is not believed
+	b.noFetches("t")
+	lag := func(id int) [2]int64 { p := c.Stats().Partitions[id]; return [2]int64{p.End, p.Lag} }
+	eventually(t, "not known any more", func() bool { return lag(2) == [2]int64{-1, -1} })
+	assert.EqualValues(t, 0, lag(1)[0])
+	assert.Zero(t, c.Lag(), "of the others, as they are told")
+	n, err := c.ReadLag(within(t, patience))
+	require.EqualError(t, err, "marshal: lag of t/2: not authorized for the topic: broker error 29 (The client is not authorized to access this topic): grant Read on topic t")
+	require.ErrorIs(t, err, ErrAuthorization)
+	assert.Zero(t, n)
+}
+
+// What cannot be asked for now is not in the sum, although it was known a moment ago.
+func TestReadLagLeavesOutWhatItCouldNotAsk(t *testing.T) {
+	b := newBench(t)
+	require.NoError(t, b.CreateTopic("t", 1, nil))
+	b.fill("t", 1, 0, 10)
+	c := b.consumer(b.marshaler("a"), ConsumerOptions{}, "t")
+	eventually(t, "lag", func() bool { return c.Lag() == 10 })
+	b.refuseListOffsets("t", 0)
+	n, err := c.ReadLag(within(t, patience))
+	require.ErrorIs(t, err, ErrAuthorization)
+	assert.Zero(t, n)
+	assert.EqualValues(t, 10, c.Lag())
+}

@@ -377,3 +377,28 @@ func TestWaitingCallsEndWithTheirContext(t *testing.T) {
 	c.Terminate(true)
 	wg.Wait()
 }
+
+func TestTerminateWithoutReleaseTellsOfMessagesInHand(t *testing.T) {
+	b := newBench(t, "t")
+	b.fill("t", 2, 0, 10)
+	log, seen := logged(t)
+	c := b.consumer(b.marshaler("a", WithLogger(log)), ConsumerOptions{}, "t")
+	heard := listen(t, c)
+	held := hold(t, c, 12)
+	require.NoError(t, held[0].Commit())
+	busy := map[int32]int{}
+	for _, m := range held[1:] {
+		busy[m.Partition]++
+	}
+	require.True(t, c.Terminate(false))
+	<-heard.done
+	cuts := heard.of(DrainCut)
+	require.Len(t, cuts, len(busy))
+	for _, e := range cuts {
+		assert.Contains(t, e.Text, fmt.Sprintf("keeping t/%d with %d messages unfinished", e.Partition, busy[e.Partition]))
+		assert.Contains(t, e.Text, "they come again at the next run")
+		assert.Positive(t, e.Token)
+	}
+	eventually(t, "a line of each", func() bool { return seen.times("warning", "they come again at the next run") == len(busy) })
+	require.ErrorIs(t, held[1].Commit(), ErrTerminated)
+}

@@ -116,10 +116,10 @@ func (c *Consumer) commitOffsets(ctx context.Context, all bool) error {
 		c.knownMu.Unlock()
 		return err
 	}
-	var errs []error
+	var failed causes
 	for i := range commits {
 		if commits[i].Err != nil {
-			errs = append(errs, fmt.Errorf("%s/%d: %w", commits[i].Topic, commits[i].Partition, commits[i].Err))
+			failed.add(commits[i].Topic, commits[i].Partition, commits[i].Err)
 		} else if i >= len(finals) {
 			p := parts[i-len(finals)]
 			if commits[i].Offset == p.committed {
@@ -128,7 +128,7 @@ func (c *Consumer) commitOffsets(ctx context.Context, all bool) error {
 			p.noteCommitted(commits[i].Offset)
 		}
 	}
-	return errors.Join(errs...)
+	return failed.err()
 }
 
 // Commit says that a message is finished: once per message, in any order, from any goroutine; again does no harm. It does

@@ -174,7 +174,8 @@ type ConsumerOptions struct {
 	// likes. It counts from when that message was handed out, or from when the one before it was finished if that was later; of a Batch
 	// that is committed in one that is the time for all of it. A partition (a topic with ClaimEntireTopic) that stands longer is given to a
 	// member that has not given it up itself, drained within DrainTimeout as always. Where there is none it stays here and goes on;
-	// events and log say so. It is looked at each CommitInterval. Defaults to 0.
+	// events and log say so. Healthy gives ErrStalled while it stands, and after it was given away until the application asks for
+	// a message or commits one. It is looked at each CommitInterval. Defaults to 0.
 	StallTimeout time.Duration
 	// WatchInterval is how often topics and their partition counts are asked for, 10 ms to 1 hour. Defaults to 10 s.
 	WatchInterval time.Duration

@@ -20,6 +20,7 @@ type partition struct {
 	token   int64
 	ctx     context.Context // of its messages; cancelled when the claim is lost
 	cancel  context.CancelCauseFunc
+	life    *life       // of who reads it
 	moved   atomic.Bool // the position changed since it was last reported
 	paused  atomic.Bool // by the application: nothing is handed out or fetched
 
@@ -58,7 +59,7 @@ type slab struct {
 
 func newPartition(c *claim, id int32, topicID lease.TopicID, start int64, limit int) *partition {
 	p := &partition{
-		claim: c, topic: c.key.Topic, id: id, topicID: topicID, token: c.token, win: window.New(start, limit),
+		claim: c, topic: c.key.Topic, id: id, topicID: topicID, token: c.token, life: c.consumer.life, win: window.New(start, limit),
 		next: start, lastEpoch: -1, logEnd: -1, committed: -1, repeats: 2,
 	}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
@@ -68,6 +69,7 @@ func newPartition(c *claim, id int32, topicID lease.TopicID, start int64, limit 
 
 // commit marks one message as finished.
 func (p *partition) commit(offset int64) error {
+	p.life.shown()
 	p.mu.Lock()
 	if p.over != nil {
 		defer p.mu.Unlock()
@@ -80,6 +82,7 @@ func (p *partition) commit(offset int64) error {
 
 // commitAll marks a batch.
 func (p *partition) commitAll(ms []Message) error {
+	p.life.shown()
 	p.mu.Lock()
 	if p.over != nil {
 		defer p.mu.Unlock()
@@ -122,9 +125,13 @@ func (p *partition) settle() {
 
 // end stops it: nothing more is handed out, commits give err.
 func (p *partition) end(err error) {
+	hang := p.hangs()
 	p.mu.Lock()
 	if p.over == nil {
 		p.over = err
+		if hang != nil {
+			p.life.hung.Store(hang)
+		}
 	}
 	p.queue = nil
 	p.buffer(-p.queued)

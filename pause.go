@@ -1,5 +1,11 @@
 package marshal
 
+import (
+	"github.com/sirupsen/logrus"
+
+	"github.com/kafka-marshal/marshal/internal/lease"
+)
+
 // pauses says which partitions of a topic are paused: those listed, or all but those. nil: none.
 type pauses struct {
 	all    bool
@@ -8,18 +14,27 @@ type pauses struct {
 
 func (ps *pauses) has(partition int32) bool { return ps != nil && ps.all != ps.except[partition] }
 
-// set pauses (or resumes) partitions, or all of the topic where none are given.
-func (ps *pauses) set(paused bool, partitions []int32) {
+// set pauses (or resumes) partitions, or all of the topic where none are given, and gives those that were not so before;
+// lease.WholeTopic: the topic.
+func (ps *pauses) set(paused bool, partitions []int32) (changed []int32) {
 	if len(partitions) == 0 {
+		if paused != ps.all || len(ps.except) > 0 {
+			changed = []int32{lease.WholeTopic}
+		}
 		ps.all, ps.except = paused, map[int32]bool{}
 	}
 	for _, id := range partitions {
+		if ps.has(id) == paused {
+			continue
+		}
+		changed = append(changed, id)
 		if paused == ps.all {
 			delete(ps.except, id)
 		} else {
 			ps.except[id] = true
 		}
 	}
+	return changed
 }
 
 // Pause stops hand-out of partitions of a topic in this process, or of all of them, those that come later too, where none is
@@ -38,6 +53,9 @@ func (c *Consumer) Pause(topic string, partitions ...int32) {
 func (c *Consumer) Resume(topic string, partitions ...int32) { c.setPaused(false, topic, partitions) }
 
 func (c *Consumer) setPaused(paused bool, topic string, partitions []int32) {
+	if c.Terminated() {
+		return
+	}
 	c.knownMu.Lock()
 	if _, ours := c.known[topic]; !ours {
 		c.knownMu.Unlock()
@@ -48,7 +66,7 @@ func (c *Consumer) setPaused(paused bool, topic string, partitions []int32) {
 		ps = &pauses{except: map[int32]bool{}}
 		c.pauses[topic] = ps
 	}
-	ps.set(paused, partitions)
+	c.tellPaused(paused, topic, ps.set(paused, partitions))
 	c.knownMu.Unlock()
 	for _, cl := range c.running() {
 		if cl.key.Topic != topic {
@@ -57,6 +75,18 @@ func (c *Consumer) setPaused(paused bool, topic string, partitions []int32) {
 		for _, p := range cl.partitions() {
 			c.pauseAsSaid(p)
 		}
+	}
+}
+
+// tellPaused tells of partitions (lease.WholeTopic: of a topic) that were paused or resumed. Called with c.knownMu held, so that it is told
+// in the order in which it was done.
+func (c *Consumer) tellPaused(paused bool, topic string, partitions []int32) {
+	kind, what := PartitionResumed, " is resumed by the application"
+	if paused {
+		kind, what = PartitionPaused, " is paused by the application: nothing of it is handed out here, until Resume"
+	}
+	for _, id := range partitions {
+		c.m.emit(logrus.InfoLevel, Event{Kind: kind, Topic: topic, Partition: id, Text: nameOfKey(lease.Key{Topic: topic, Partition: id}) + what})
 	}
 }
 

@@ -234,3 +234,56 @@ func TestPositionIsWhereTheFinishedPrefixEnds(t *testing.T) {
 	c.Pause("t")
 	c.Resume("t")
 }
+
+func TestPausesAreHeardAndShown(t *testing.T) {
+	b := newBench(t, "t")
+	log, seen := logged(t)
+	c := b.consumer(b.marshaler("a", WithLogger(log)), ConsumerOptions{}, "t")
+	eventually(t, "begun", func() bool { return len(c.begun()) == 4 })
+	heard := listen(t, c)
+	paused := func() (is []bool) {
+		for _, p := range c.Stats().Partitions {
+			is = append(is, p.Paused)
+		}
+		return is
+	}
+	type told struct {
+		kind EventKind
+		of   int32
+	}
+	var want []told
+	tells := func(ts ...told) {
+		t.Helper()
+		want = append(want, ts...)
+		eventually(t, "told", func() bool { return len(heard.of(PartitionPaused, PartitionResumed)) == len(want) })
+		for i, e := range heard.of(PartitionPaused, PartitionResumed) {
+			require.Equal(t, want[i], told{e.Kind, e.Partition})
+			require.Equal(t, "t", e.Topic)
+		}
+	}
+	c.Pause("t", 1, 2)
+	tells(told{PartitionPaused, 1}, told{PartitionPaused, 2})
+	assert.Equal(t, []bool{false, true, true, false}, paused())
+	eventually(t, "a line", func() bool { return seen.has("info", "t/2 is paused by the application") })
+	c.Pause("t", 1, 3)
+	tells(told{PartitionPaused, 3})
+	c.Resume("t", 0, 1)
+	tells(told{PartitionResumed, 1})
+	assert.Equal(t, []bool{false, false, true, true}, paused())
+	c.Pause("t")
+	c.Pause("t")
+	tells(told{PartitionPaused, -1})
+	assert.Equal(t, []bool{true, true, true, true}, paused())
+	c.Resume("t", 0)
+	c.Resume("t")
+	c.Resume("t")
+	tells(told{PartitionResumed, 0}, told{PartitionResumed, -1})
+	assert.Equal(t, []bool{false, false, false, false}, paused())
+	eventually(t, "a line", func() bool { return seen.has("info", "t (whole) is resumed by the application") })
+	c.Pause("other")
+	c.Terminate(true)
+	c.Pause("t")
+	<-heard.done
+	tells()
+	assert.Equal(t, len(want), seen.times("info", "by the application"))
+}

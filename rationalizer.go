@@ -59,6 +59,7 @@ type group struct {
 	events     []lease.Event
 	unreadable string // why an observer cannot build it
 	wrong      int64  // snapshots that differ from our world: a bug or a foreign writer
+	foreign    foreign
 
 	stillUntil   time.Duration // Mono; after another log was found: until all leases of before are over
 	recheckAfter time.Duration // Mono; who writes to the topic can ask for a second reading, so not too often
@@ -323,7 +324,9 @@ func (e *entry) copy() entry {
 func (g *group) apply(e *entry) {
 	g.reading.decode(e)
 	var outcome history.Outcome
+	before := len(g.events)
 	g.events, outcome = g.log.Take(&g.reading.record, e.value, g.events)
+	g.meet(e, g.events[before:])
 	switch outcome {
 	case history.SnapshotWrong:
 		g.wrong++

@@ -16,7 +16,8 @@ import (
 // each Claim that was given to the application. A message counts as handed out when it leaves here, and it leaves only while trust
 // lasts, its claim's gate is open, and its partition is not paused.
 type reading struct {
-	m *Marshaler
+	m    *Marshaler
+	life *life
 
 	mu       sync.Mutex
 	stopped  bool
@@ -34,6 +35,7 @@ type reading struct {
 	pumping   bool
 	offered   atomic.Pointer[Message] // in the pump's hands, perhaps received already
 	taking    atomic.Bool             // somebody takes the offered message back
+	wanted    atomic.Pointer[Message] // the last one that somebody tried to take back
 	offerDone chan struct{}           // tells that one that it was received
 	takeMu    sync.Mutex
 }
@@ -41,9 +43,9 @@ type reading struct {
 // handSize is how many messages are reserved at a time: it spares a lock per message.
 const handSize = 64
 
-func newReading(m *Marshaler) *reading {
+func newReading(m *Marshaler, l *life) *reading {
 	return &reading{
-		m: m, wait: make(chan struct{}), channel: make(chan *Message), offerDone: make(chan struct{}, 1),
+		m: m, life: l, wait: make(chan struct{}), channel: make(chan *Message), offerDone: make(chan struct{}, 1),
 		reported: map[lease.Key]time.Time{},
 	}
 }
@@ -318,8 +320,14 @@ func (r *reading) first(p *partition) {
 	}
 }
 
-// get calls take under the lock until it gives something, and waits in between.
-func (r *reading) get(ctx context.Context, take func() bool) error {
+// ask is get for the application, which works if it asks for messages.
+func (r *reading) ask(ctx context.Context, take func() bool) error {
+	r.life.shown()
+	return r.get(ctx, true, take)
+}
+
+// get calls take under the lock until it gives something, and waits in between, as the application (asks), or for it.
+func (r *reading) get(ctx context.Context, asks bool, take func() bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -327,6 +335,10 @@ func (r *reading) get(ctx context.Context, take func() bool) error {
 	if !r.stopped && len(r.problems) == 0 && take() { // the usual case
 		r.mu.Unlock()
 		return nil
+	}
+	if asks {
+		r.life.asking.Add(1)
+		defer r.life.asking.Add(-1)
 	}
 	return r.await(ctx, take)
 }
@@ -367,7 +379,7 @@ func (c *Consumer) FetchMessage(ctx context.Context) (*Message, error) { return 
 
 func (r *reading) fetch(ctx context.Context) (*Message, error) {
 	var m *Message
-	err := r.get(ctx, func() bool { m = r.next(); return m != nil })
+	err := r.ask(ctx, func() bool { m = r.next(); return m != nil })
 	return m, err
 }
 
@@ -391,7 +403,7 @@ func (c *Consumer) Messages(ctx context.Context) iter.Seq2[*Message, error] {
 func (c *Consumer) Batches(ctx context.Context) iter.Seq2[*Batch, error] {
 	return sequence(ctx, func(ctx context.Context) (*Batch, error) {
 		var b *Batch
-		err := c.get(ctx, func() bool {
+		err := c.ask(ctx, func() bool {
 			ms := c.nextBatch()
 			if len(ms) > 0 {
 				b = &Batch{Messages: ms}

@@ -81,20 +81,19 @@ func (c *Consumer) SeekTime(ctx context.Context, topic string, t time.Time) erro
 		}
 	}
 	answers := c.m.c.client.Offsets(ctx, queries)
-	var errs []error
+	var failed causes
 	var seeks []*seeking
 	for id := range known.Partitions {
 		at, end := answers[2*id], answers[2*id+1]
-		if err := errors.Join(at.Err, end.Err); err != nil {
-			errs = append(errs, fmt.Errorf("marshal: seek %s/%d: %w", topic, id, err))
-		}
+		failed.add(topic, int32(id), at.Err)
+		failed.add(topic, int32(id), end.Err)
 		if at.Offset < 0 {
 			at = end
 		}
 		seeks = append(seeks, newSeeking(known, int32(id), at.Offset))
 	}
-	if errs != nil {
-		return errors.Join(errs...)
+	if err := failed.err(); err != nil {
+		return fmt.Errorf("marshal: seek %w", err)
 	}
 	return c.m.seekAll(ctx, seeks)
 }
@@ -191,13 +190,14 @@ func (m *Marshaler) askForSeeks(seeks []*seeking) (open []string) {
 }
 
 func seekErrors(seeks []*seeking) error {
-	var errs []error
+	var failed causes
 	for _, s := range seeks {
-		if s.err != nil {
-			errs = append(errs, fmt.Errorf("marshal: seek %s/%d to %d: %w", s.key.Topic, s.key.Partition, s.next, s.err))
-		}
+		failed.add(s.key.Topic, s.key.Partition, s.err)
 	}
-	return errors.Join(errs...)
+	if err := failed.err(); err != nil {
+		return fmt.Errorf("marshal: seek %w", err)
+	}
+	return nil
 }
 
 // sought takes what a Seek did that was read: to a lease of ours, or since somebody here waits for it. Called with g.mu held.
@@ -304,13 +304,14 @@ func (m *Marshaler) tellKafka(ctx context.Context, seeks []*seeking) error {
 		return nil
 	}
 	err := m.c.client.CommitOffsets(ctx, m.groupID, commits)
-	errs := []error{err}
-	for i := range commits {
-		if err == nil && commits[i].Err != nil {
-			errs = append(errs, fmt.Errorf("%s/%d: %w", commits[i].Topic, commits[i].Partition, commits[i].Err))
+	if err == nil {
+		var failed causes
+		for i := range commits {
+			failed.add(commits[i].Topic, commits[i].Partition, commits[i].Err)
 		}
+		err = failed.err()
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err != nil {
 		return fmt.Errorf("marshal: the seek is done, but Kafka's own offsets do not show it yet: %w", err)
 	}
 	return nil

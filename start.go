@@ -152,7 +152,7 @@ func (c *Consumer) startFromKafka(ctx context.Context, starts []*start) error {
 		c.withheld(starts, err)
 		return fmt.Errorf("committed offsets: %w", err)
 	}
-	var errs []error
+	var failed, unmarked causes
 	var fresh []*start
 	moved := map[*claim]bool{} // somebody set an offset of theirs: they end and start again, nothing of them begins before
 	for i, s := range starts {
@@ -171,11 +171,11 @@ func (c *Consumer) startFromKafka(ctx context.Context, starts []*start) error {
 		case moved[s.claim]:
 		case o.Err != nil:
 			c.withheld(starts[i:i+1], o.Err)
-			errs = append(errs, fmt.Errorf("committed offset of %s/%d: %w", o.Topic, o.Partition, o.Err))
+			failed.add(o.Topic, o.Partition, o.Err)
 		case s.next != lease.NoProgress && o.Offset >= 0 && !ours:
 			if err := c.mark(ctx, s); err != nil {
 				c.withheld(starts[i:i+1], err)
-				errs = append(errs, err)
+				unmarked.add(o.Topic, o.Partition, err)
 				continue
 			}
 			c.begin(s)
@@ -188,7 +188,7 @@ func (c *Consumer) startFromKafka(ctx context.Context, starts []*start) error {
 			fresh = append(fresh, s)
 		}
 	}
-	return errors.Join(errors.Join(errs...), c.startFresh(ctx, fresh))
+	return errors.Join(failed.errOf("committed offset of"), unmarked.errOf("marking the offset of"), c.startFresh(ctx, fresh))
 }
 
 // withheld tells the readers of partitions that cannot begin for want of a right. What else fails is over by itself.
@@ -217,10 +217,10 @@ func (c *Consumer) offsetChanged(level logrus.Level, cl *claim, id int32, offset
 // mark commits a position that somebody set from outside with our metadata, before it is handed out: it is not news again.
 func (c *Consumer) mark(ctx context.Context, s *start) error {
 	mark := []kafka.Committed{{Topic: s.claim.key.Topic, Partition: s.id, Offset: s.next, Metadata: c.m.metadata(s.topicID, s.claim.token)}}
-	if err := c.m.c.client.CommitOffsets(ctx, c.m.groupID, mark); err != nil || mark[0].Err != nil {
-		return fmt.Errorf("marking the offset of %s/%d: %w", mark[0].Topic, s.id, errors.Join(err, mark[0].Err))
+	if err := c.m.c.client.CommitOffsets(ctx, c.m.groupID, mark); err != nil {
+		return err
 	}
-	return nil
+	return mark[0].Err
 }
 
 // seek sets a partition's progress under the claim's epoch, once: the claim ends by it. It gives false where that is on its way.
@@ -246,13 +246,13 @@ func (c *Consumer) startFresh(ctx context.Context, starts []*start) error {
 		queries[i] = kafka.OffsetQuery{Topic: s.claim.key.Topic, Partition: s.id, At: c.startTime(s)}
 	}
 	answers := c.m.c.client.Offsets(ctx, queries)
-	var errs []error
+	var failed causes
 	var late []*start // nothing at or after the time: behind the newest
 	for i, s := range starts {
 		switch a := answers[i]; {
 		case a.Err != nil:
 			c.withheld(starts[i:i+1], a.Err)
-			errs = append(errs, fmt.Errorf("offset of %s/%d: %w", s.claim.key.Topic, s.id, a.Err))
+			failed.add(s.claim.key.Topic, s.id, a.Err)
 		case a.Offset < 0:
 			late = append(late, s)
 		default:
@@ -263,13 +263,13 @@ func (c *Consumer) startFresh(ctx context.Context, starts []*start) error {
 	for _, s := range late {
 		a := c.m.c.client.Offsets(ctx, []kafka.OffsetQuery{{Topic: s.claim.key.Topic, Partition: s.id, At: sarama.OffsetNewest}})[0]
 		if a.Err != nil {
-			errs = append(errs, fmt.Errorf("offset of %s/%d: %w", s.claim.key.Topic, s.id, a.Err))
+			failed.add(s.claim.key.Topic, s.id, a.Err)
 			continue
 		}
 		s.next = a.Offset
 		c.begin(s)
 	}
-	return errors.Join(errs...)
+	return failed.errOf("offset of")
 }
 
 // startTime is what to ask ListOffsets for.
@@ -372,13 +372,13 @@ func (c *Consumer) repairAll(ctx context.Context) error {
 	broken := c.broken
 	c.broken = map[*partition]int64{}
 	c.knownMu.Unlock()
-	var errs []error
+	var failed causes
 	for p, otherwise := range broken {
 		if !p.ended() {
-			errs = append(errs, c.repairOne(ctx, p, otherwise))
+			failed.add(p.topic, p.id, c.repairOne(ctx, p, otherwise))
 		}
 	}
-	return errors.Join(errs...)
+	return failed.errOf("range of")
 }
 
 // repairOne finds out what the log has, and does what OnOutOfRange says.
@@ -386,8 +386,8 @@ func (c *Consumer) repairOne(ctx context.Context, p *partition, otherwise int64)
 	answers := c.m.c.client.Offsets(ctx, []kafka.OffsetQuery{
 		{Topic: p.topic, Partition: p.id, At: sarama.OffsetOldest}, {Topic: p.topic, Partition: p.id, At: sarama.OffsetNewest},
 	})
-	if err := errors.Join(answers[0].Err, answers[1].Err); err != nil {
-		return fmt.Errorf("range of %s/%d: %w", p.topic, p.id, err) // the fetcher comes here again
+	if err := cmp.Or(answers[0].Err, answers[1].Err); err != nil {
+		return err // the fetcher comes here again
 	}
 	first, end := answers[0].Offset, answers[1].Offset
 	at := p.learnRange(first, end)

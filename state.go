@@ -17,6 +17,7 @@ type State struct {
 	Group      string          `json:"group"`
 	Offset     int64           `json:"offset"`               // of the group's newest record that is part of it; -1: none, or the log is being read anew
 	Unreadable string          `json:"unreadable,omitempty"` // why nothing is known of it yet (WithAllGroups); "" where the log was read
+	Foreign    int64           `json:"foreign"`              // records by somebody else under the group's name, as met since this process follows its log: skipped
 	Instances  []InstanceState `json:"instances"`
 	Keys       []KeyState      `json:"keys"` // in the order of topic and partition
 }
@@ -72,7 +73,7 @@ func (m *Marshaler) State() State {
 // state gives what is known of the group, with what a member of it can tell beside (nil: there is none here). Called with g.mu
 // held.
 func (g *group) state(m *Marshaler) State {
-	s := State{Group: g.name, Offset: -1, Instances: []InstanceState{}, Keys: []KeyState{}}
+	s := State{Group: g.name, Offset: -1, Foreign: g.foreign.count, Instances: []InstanceState{}, Keys: []KeyState{}}
 	if !g.live {
 		s.Unreadable = g.unreadable
 		return s
@@ -205,6 +206,9 @@ func (s State) lines() []string {
 		return []string{fmt.Sprintf("group %s: nothing is known of it yet: %s", s.Group, s.Unreadable)}
 	}
 	lines := []string{fmt.Sprintf("group %s at offset %d: %d members, %d keys", s.Group, s.Offset, len(s.Instances), len(s.Keys))}
+	if s.Foreign > 0 {
+		lines[0] += fmt.Sprintf(", %d records by somebody else under its name", s.Foreign)
+	}
 	for _, i := range s.Instances {
 		note := ""
 		switch {

@@ -40,8 +40,9 @@ type PartitionStats struct {
 	Token         int64         // of its claim
 	Position      int64         // the next offset to read: all below is finished
 	Committed     int64         // the position last committed to Kafka under this claim; -1: none yet
-	End           int64         // of its log (with ReadCommitted of what is stable) as last seen; -1: not yet
-	Lag           int64         // as Consumer.Lag counts it
+	End           int64         // of its log (with ReadCommitted of what is stable) as last seen; -1: not yet, or not any more (see Consumer.Lag)
+	Lag           int64         // as Consumer.Lag counts it; -1: End is not known
+	Paused        bool          // by Consumer.Pause: nothing of it is handed out or fetched
 	InFlight      int           // messages that are handed out and not finished; the one that ConsumeChannel offers counts
 	BufferedBytes int           // of messages that were fetched and not handed out, decoded
 	OldestAge     time.Duration // for how long the oldest of those in flight has been so, to 10 ms; 0: none is
@@ -86,14 +87,15 @@ func (c *Consumer) Stats() Stats {
 }
 
 func (p *partition) stats() PartitionStats {
-	s := PartitionStats{Topic: p.topic, Partition: p.id, Token: p.token, Lag: p.lag()}
+	s := PartitionStats{Topic: p.topic, Partition: p.id, Token: p.token, Paused: p.paused.Load()}
 	var since time.Duration
 	if s.InFlight, since = p.inHand(); s.InFlight > 0 {
 		s.OldestAge = p.claim.m.c.clock.now().Mono - since
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s.Position, s.Committed, s.End, s.BufferedBytes = p.win.Position(), p.committed, p.logEnd, p.queued
+	s.Position, s.Committed, s.End, s.BufferedBytes = p.win.Position(), p.committed, p.knownEnd(), p.queued
+	s.Lag = p.lagTo(s.End)
 	return s
 }
 

@@ -73,7 +73,7 @@ func (e *ensure) step(ctx context.Context) (t Topic, end bool, err error) {
 		e.made = true
 		return t, false, e.create(ctx)
 	case Unauthorized(t.Err):
-		return t, false, fmt.Errorf("%w, and Read and Write", t.Err)
+		return t, false, fmt.Errorf("%w, and Write", t.Err)
 	case t.Err != nil:
 		return t, false, t.Err
 	}

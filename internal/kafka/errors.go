@@ -139,6 +139,19 @@ func brokerError(code int16, message *string) error {
 	return e
 }
 
+// OffsetError says of which partition's offset an error is.
+type OffsetError struct {
+	Of  string
+	Err error
+}
+
+func (e *OffsetError) Error() string { return fmt.Sprintf("offset of %s: %v", e.Of, e.Err) }
+func (e *OffsetError) Unwrap() error { return e.Err }
+
+func offsetError(topic string, partition int32, err error) error {
+	return &OffsetError{Of: fmt.Sprintf("%s/%d", topic, partition), Err: err}
+}
+
 // ConnError is a connection that could not be opened, was cut, or did not answer in time.
 type ConnError struct {
 	Addr string
@@ -227,7 +240,8 @@ func LookAgain(err error) bool {
 // Unauthorized tells whether the user may not do this.
 func Unauthorized(err error) bool { return errors.Is(err, ErrAuthorization) }
 
-// needs adds to an error, if it is of a missing right, which one: "Read on topic t".
+// needs adds to an error, if it is of a missing right, which one: "Read on topic t". Who lacks Describe is told to grant Read, which
+// is needed too, and includes it.
 func needs(err error, right, kind, name string) error {
 	if Unauthorized(err) {
 		return fmt.Errorf("%w: grant %s on %s %s", err, right, kind, name)

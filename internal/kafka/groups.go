@@ -149,7 +149,7 @@ func fillCommitted(group string, cs []Committed, heard map[topicPartition]Commit
 			if errors.Is(h.Err, ErrGroupAuthorization) {
 				kind, name = "group", group
 			}
-			cs[i].Err = fmt.Errorf("offset of %s in %s/%d: %w", group, cs[i].Topic, cs[i].Partition, needs(h.Err, "Read", kind, name))
+			cs[i].Err = &OffsetError{Of: fmt.Sprintf("%s in %s/%d", group, cs[i].Topic, cs[i].Partition), Err: needs(h.Err, "Read", kind, name)}
 		}
 		set(&cs[i], h)
 		if whole == nil && ofWhole(h.Err) {

@@ -3,7 +3,6 @@ package kafka
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -111,7 +110,7 @@ func (c *Client) offsetsOnce(ctx context.Context, qs []OffsetQuery, as []OffsetA
 					as[i] = OffsetAnswer{-1, g.err}
 				}
 				if err := as[i].Err; err != nil {
-					as[i].Err = fmt.Errorf("offset of %s/%d: %w", qs[i].Topic, qs[i].Partition, needs(err, "Describe", "topic", qs[i].Topic))
+					as[i].Err = offsetError(qs[i].Topic, qs[i].Partition, needs(err, "Read", "topic", qs[i].Topic))
 				}
 			}
 		}
@@ -142,7 +141,7 @@ func (c *Client) byLeader(qs []OffsetQuery, as []OffsetAnswer, todo []int) []*le
 		p, ok := c.Leader(q.Topic, q.Partition)
 		addr, known := c.address(p.Leader)
 		if !ok || !known {
-			as[i] = OffsetAnswer{-1, fmt.Errorf("offset of %s/%d: %w", q.Topic, q.Partition, ErrNotLeader)}
+			as[i] = OffsetAnswer{-1, offsetError(q.Topic, q.Partition, ErrNotLeader)}
 			continue
 		}
 		at := slices.IndexFunc(groups, func(g *leaderOffsets) bool { return g.link.addr == addr })

@@ -118,7 +118,7 @@ func (c *Client) learn(r *kmsg.MetadataResponse) map[string]Topic {
 func readTopic(r *kmsg.MetadataResponseTopic) Topic {
 	t := Topic{Name: *r.Topic, ID: r.TopicID}
 	if err := brokerError(r.ErrorCode, nil); err != nil {
-		t.Err = fmt.Errorf("topic %s: %w", t.Name, needs(err, "Describe", "topic", t.Name))
+		t.Err = fmt.Errorf("topic %s: %w", t.Name, needs(err, "Read", "topic", t.Name))
 		return t
 	}
 	t.Partitions = make([]Partition, len(r.Partitions))

@@ -232,6 +232,7 @@ func TestEachErrorAndHoleInAnAnswerAboutOffsets(t *testing.T) {
 	as := c.Offsets(within(t, 5*time.Second), []OffsetQuery{{"t", 0, -1}, {"t", 1, -1}, {"t", 2, -1}, {"t", 3, -1}})
 	assert.Equal(t, OffsetAnswer{7, nil}, as[0])
 	assert.ErrorIs(t, as[1].Err, ErrTopicAuthorization)
+	assert.ErrorContains(t, as[1].Err, "grant Read on topic t")
 	assert.ErrorIs(t, as[2].Err, ErrNotLeader)
 	assert.ErrorIs(t, as[3].Err, ErrIncomplete)
 	for _, a := range as[1:] {

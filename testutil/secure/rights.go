@@ -138,7 +138,7 @@ func rights(t *testing.T, open func(*testing.T, Kind) *Brokers) {
 		grant func(*site) []right
 		lacks func(*site) string
 	}{
-		{"nothing", true, func(*site) []right { return nil }, func(s *site) string { return "Describe on topic " + s.coordination + ", and Read and Write" }},
+		{"nothing", true, func(*site) []right { return nil }, func(s *site) string { return "Read on topic " + s.coordination + ", and Write" }},
 		{"no right to create the coordination topic", false, func(s *site) []right { return []right{s.readLog, s.writeLog} }, func(*site) string { return "grant Create on it" }},
 		{"no right to read the coordination topic", true, func(s *site) []right { return []right{s.writeLog} }, func(s *site) string { return "Read on topic " + s.coordination }},
 		{"no right to write the coordination topic", true, func(s *site) []right { return []right{s.readLog} }, func(s *site) string { return "Write on topic " + s.coordination }},
@@ -168,7 +168,7 @@ func rights(t *testing.T, open func(*testing.T, Kind) *Brokers) {
 		described bool // the topic may be described
 	}{
 		{"read the group", func(s *site) right { return s.readGroup }, "Read on group ", false, true},
-		{"know of a data topic", func(s *site) right { return s.readTopic }, "Describe on topic ", true, false},
+		{"know of a data topic", func(s *site) right { return s.readTopic }, "Read on topic ", true, false},
 		{"read a data topic", func(s *site) right { return s.readTopic }, "Read on topic ", false, true},
 	} {
 		t.Run("readers hear that they may not "+c.name, func(t *testing.T) {

@@ -19,8 +19,9 @@ func hung(t *testing.T, take func(c *Consumer) *Message) (*Consumer, *Message) {
 	eventually(t, "begun", func() bool { return len(c.begun()) == 4 })
 	heard := listen(t, c)
 	msg := take(c)
+	heard.wait(t, ClaimStalled)
 	k := collect(t, b.consumer(b.marshaler("well"), stallOptions, "t"))
-	heard.wait(t, ClaimGivenUp)
+	eventually(t, "its claim has ended", func() bool { return c.life.hung.Load() != nil })
 	eventually(t, "the other handles it", func() bool { return slices.Contains(k.offsets("t", msg.Partition), msg.Offset) })
 	eventually(t, "nothing stands still here", func() bool {
 		return !slices.ContainsFunc(c.begun(), func(p *partition) bool { return p.stalledFor() > 0 })

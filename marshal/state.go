@@ -22,8 +22,9 @@ STATE of a member, by the broker's time stamps and the clock here (this command 
 of it for more than two fifths of its lease, in which there are two heartbeats; overdue, for longer than its lease, so that the others
 will evict it (declare it dead); parked, its keys are kept for the next run of its client id; replaced, that run is there and has them.
 
-With -o json it prints one document, an array with one object for each group: {"group", "offset" (of its newest record), "unreadable" (why
-nothing is known of it), "instances": [...], "keys": [...]}.
+With -o json it prints one document, an array with one object for each group: {"group", "offset" (of its newest record), "foreign" (records
+by somebody else met while the command ran; marshal verify counts all), "unreadable" (why nothing is known of it), "instances": [...],
+"keys": [...]}.
 
   of an instance: "instance", "client", "host", "status" (as STATE), "parked", "ttl_ns" (its lease), "last_heartbeat" (the broker's clock),
     "overdue" (by that), "silent_ns" (-1: only a member of the group measures it), "claims" (keys it holds), "in_flight" and "lag" (as it last

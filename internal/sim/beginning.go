@@ -125,8 +125,9 @@ func (p *process) takeBeginning(batch []*entry) {
 		if !ok {
 			continue
 		}
-		if base.From < s.log.start {
-			continue
+		if base.From < s.log.start { // what follows it cannot be read any more: all is looked for again
+			p.dropWorld(offStartBranch)
+			return
 		}
 		// Read again from the base on, up to here.
 		read := s.log.read(base.From, int(p.cursor-base.From))

@@ -66,13 +66,13 @@ func newStages(t *testing.T) (b *bench, open func() *stage) {
 // method is a public method, and what it does.
 type method struct {
 	call  func(s *stage, ctx context.Context) any // gives its error, its value, or how many an iterator has yielded
-	after any                                     // what it gives after Terminate: that error, that value; same
+	after any                                     // what it gives after Terminate: that error, that value; errSame
 	limit time.Duration                           // of one without a context that may block
 	alone bool                                    // it changes what others rely on, so it gets a stage of its own
 }
 
-// same is for what a method gives after Terminate as it did before.
-var same = errors.New("the same as before")
+// errSame is for what a method gives after Terminate as it did before.
+var errSame = errors.New("the same as before")
 
 func yields[T any](seq iter.Seq2[T, error]) any {
 	n := 0
@@ -133,7 +133,7 @@ var methods = map[string]method{
 		return second(s.m.Claim(ctx, "free", 0))
 	}},
 	"Marshaler.ClaimPartition": {after: false, limit: callLimit, call: func(s *stage, _ context.Context) any { return s.m.ClaimPartition("free", 0) }},
-	"Marshaler.ClientID":       {after: same, call: func(s *stage, _ context.Context) any { return s.m.ClientID() }},
+	"Marshaler.ClientID":       {after: errSame, call: func(s *stage, _ context.Context) any { return s.m.ClientID() }},
 	"Marshaler.Close":          {alone: true, call: func(s *stage, ctx context.Context) any { return s.m.Close(ctx) }},
 	"Marshaler.CommitOffsets": {after: ErrTerminated, limit: callLimit, call: func(s *stage, _ context.Context) any {
 		return s.m.CommitOffsets("held", 0, 1)
@@ -146,7 +146,7 @@ var methods = map[string]method{
 	"Marshaler.GetPartitionOffsets": {after: ErrTerminated, limit: callLimit, call: func(s *stage, _ context.Context) any {
 		return second(s.m.GetPartitionOffsets("held", 0))
 	}},
-	"Marshaler.GroupID":   {after: same, call: func(s *stage, _ context.Context) any { return s.m.GroupID() }},
+	"Marshaler.GroupID":   {after: errSame, call: func(s *stage, _ context.Context) any { return s.m.GroupID() }},
 	"Marshaler.Healthy":   {after: ErrTerminated, call: func(s *stage, _ context.Context) any { return s.m.Healthy() }},
 	"Marshaler.Heartbeat": {alone: true, after: ErrTerminated, limit: callLimit, call: func(s *stage, _ context.Context) any { return s.m.Heartbeat("held", 0, 3) }},
 	"Marshaler.IsClaimed": {after: false, call: func(s *stage, _ context.Context) any { return s.m.IsClaimed("held", 0) }},
@@ -185,7 +185,7 @@ var methods = map[string]method{
 	"Consumer.Healthy":  {after: ErrTerminated, call: func(s *stage, _ context.Context) any { return s.c.Healthy() }},
 	"Consumer.Lag":      {after: int64(0), call: func(s *stage, _ context.Context) any { return s.c.Lag() }},
 	"Consumer.Messages": {after: 0, call: func(s *stage, ctx context.Context) any { return yields(s.c.Messages(ctx)) }},
-	"Consumer.Options":  {after: same, call: func(s *stage, _ context.Context) any { return s.c.Options() }},
+	"Consumer.Options":  {after: errSame, call: func(s *stage, _ context.Context) any { return s.c.Options() }},
 	"Consumer.Pause":    {call: func(s *stage, _ context.Context) any { s.c.Pause("read", 7); return done() }},
 	"Consumer.Position": {after: false, call: func(s *stage, _ context.Context) any {
 		_, held := s.c.Position("read", 0)
@@ -207,17 +207,17 @@ var methods = map[string]method{
 	"Claim.Messages": {after: 0, call: func(s *stage, ctx context.Context) any { return yields(s.claim.Messages(ctx)) }},
 	"Claim.Progress": {alone: true, after: ErrClaimLost, call: func(s *stage, ctx context.Context) any { return s.claim.Progress(ctx, 3) }},
 	"Claim.Release":  {after: ErrClaimLost, alone: true, call: func(s *stage, ctx context.Context) any { return s.claim.Release(ctx, -1) }},
-	"Claim.Token":    {after: same, call: func(s *stage, _ context.Context) any { return s.claim.Token() }},
+	"Claim.Token":    {after: errSame, call: func(s *stage, _ context.Context) any { return s.claim.Token() }},
 
-	"Message.Clone":   {after: same, call: func(s *stage, _ context.Context) any { return *s.msg.Clone() }},
+	"Message.Clone":   {after: errSame, call: func(s *stage, _ context.Context) any { return *s.msg.Clone() }},
 	"Message.Commit":  {after: ErrClaimLost, call: func(s *stage, _ context.Context) any { return s.msg.Clone().Commit() }},
 	"Message.Context": {after: ErrClaimLost, call: func(s *stage, _ context.Context) any { return context.Cause(s.msg.Context()) }},
-	"Message.Token":   {after: same, call: func(s *stage, _ context.Context) any { return s.msg.Token() }},
+	"Message.Token":   {after: errSame, call: func(s *stage, _ context.Context) any { return s.msg.Token() }},
 	"Batch.Commit":    {after: ErrClaimLost, call: func(s *stage, _ context.Context) any { return s.batch.Commit() }},
 	"Batch.Context":   {after: ErrClaimLost, call: func(s *stage, _ context.Context) any { return context.Cause(s.batch.Context()) }},
-	"Batch.Partition": {after: same, call: func(s *stage, _ context.Context) any { return s.batch.Partition() }},
-	"Batch.Token":     {after: same, call: func(s *stage, _ context.Context) any { return s.batch.Token() }},
-	"Batch.Topic":     {after: same, call: func(s *stage, _ context.Context) any { return s.batch.Topic() }},
+	"Batch.Partition": {after: errSame, call: func(s *stage, _ context.Context) any { return s.batch.Partition() }},
+	"Batch.Token":     {after: errSame, call: func(s *stage, _ context.Context) any { return s.batch.Token() }},
+	"Batch.Topic":     {after: errSame, call: func(s *stage, _ context.Context) any { return s.batch.Topic() }},
 }
 
 var publicTypes = []any{&KafkaCluster{}, &Marshaler{}, &Consumer{}, &Claim{}, &Message{}, &Batch{}}
@@ -283,7 +283,7 @@ func TestAfterTerminate(t *testing.T) {
 			s := open()
 			before := map[string]any{}
 			for name, m := range methods {
-				if m.after == same {
+				if m.after == errSame {
 					before[name] = m.call(s, context.Background())
 				}
 			}
@@ -297,7 +297,7 @@ func TestAfterTerminate(t *testing.T) {
 					err, isError := got.(error)
 					switch want := m.after; {
 					case !ok:
-					case want == same:
+					case want == errSame:
 						assert.Equal(t, before[name], got, name)
 					case want == ErrClaimLost:
 						require.True(t, isError, "%s gives %v", name, got)

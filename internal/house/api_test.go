@@ -102,7 +102,7 @@ func receiver(fn *ast.FuncDecl) string {
 
 var (
 	apiRow  = regexp.MustCompile(`^\| (.+?) \| (.+) \|$`)
-	apiName = regexp.MustCompile("^(?:[A-Z]\\w*)(?:\\.[A-Z]\\w*)?$")
+	apiName = regexp.MustCompile(`^[A-Z]\w*(?:\.[A-Z]\w*)?$`)
 )
 
 // checkAPI gives what is wrong with the page: names that it leaves out or that are not there, names without a test, tests that are

@@ -30,7 +30,10 @@ func TestTakingTheOfferedMessageBackRacesWithTheApplicationAndTheEnd(t *testing.
 	m := b.marshaler("a")
 	c := b.consumer(m, ConsumerOptions{}, "t")
 	eventually(t, "the partition", func() bool { return len(c.running()) == 1 && len(c.running()[0].partitions()) == 1 })
-	cl := newClaim(m, &member.Action{Key: c.running()[0].key})
+	key := c.running()[0].key
+	m.g.mu.Lock()
+	cl := newClaim(m, &member.Action{Key: key})
+	m.g.mu.Unlock()
 	for range 3000 {
 		r := newReading(m, new(life))
 		cl.reading.Store(r)

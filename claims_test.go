@@ -73,8 +73,8 @@ func TestClaimsYieldsEachClaimOnceWithItsOwnMessages(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, "t", claim.Topic)
 		assert.Zero(t, claim.Start)
-		assert.NotContains(t, seen, claim.Partition)
 		mu.Lock()
+		assert.NotContains(t, seen, claim.Partition)
 		seen[claim.Partition] = nil
 		n := len(seen)
 		mu.Unlock()

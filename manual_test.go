@@ -2,6 +2,7 @@ package marshal
 
 import (
 	"context"
+	"math"
 	"testing"
 	"time"
 
@@ -360,7 +361,7 @@ func TestBadArgumentsOfClaimsByHand(t *testing.T) {
 		assert.NotErrorIs(t, err, context.DeadlineExceeded, c)
 		assert.ErrorIs(t, m.Heartbeat(c.topic, int(c.partition), 1), ErrNotClaimed, c)
 	}
-	assert.False(t, m.ClaimPartition("t", 1<<32))
+	assert.False(t, m.ClaimPartition("t", math.MaxInt))
 	require.True(t, m.ClaimPartition("t", 0))
 	assert.Error(t, m.Heartbeat("t", 0, -1))
 	assert.Error(t, m.ReleasePartition("t", 0, -2))

@@ -3,7 +3,9 @@ package marshal
 import (
 	"context"
 	"fmt"
+	"math"
 	"reflect"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -99,7 +101,10 @@ func TestPartitionsThatStandStillWithAFullBufferDoNotStarveTheOthers(t *testing.
 
 func TestValidateNamesEachBadField(t *testing.T) {
 	t.Parallel()
-	const huge = 1 << 40
+	huge := math.MaxInt
+	if strconv.IntSize == 32 {
+		huge = -1 // no int is too large there
+	}
 	for name, bad := range map[string][]ConsumerOptions{
 		"MaximumClaims":    {{MaximumClaims: -1}, {MaximumClaims: huge}},
 		"Weight":           {{Weight: -1}, {Weight: 1001}},

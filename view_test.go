@@ -1,6 +1,7 @@
 package marshal
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -114,7 +115,7 @@ func TestTheOffsetsOfAPartition(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, PartitionOffsets{Current: 6, Earliest: 3, Latest: 10, Committed: 6}, got)
 
-	for _, bad := range []int{4, -1, -2, 1 << 40} {
+	for _, bad := range []int{4, -1, -2, math.MaxInt} {
 		_, err = m.GetPartitionOffsets("t", bad)
 		assert.Error(t, err, bad)
 	}

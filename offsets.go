@@ -203,6 +203,9 @@ func (c *Consumer) durable(ctx context.Context, want map[*partition]int64) error
 			return err
 		}
 		wakeUp(m.kick)
+		if ctx.Err() != nil { // it may be durable a moment later: the answer must not hang on that
+			return errors.Join(ctx.Err(), m.troubled())
+		}
 		select {
 		case <-changed:
 		case <-ctx.Done():

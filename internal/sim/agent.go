@@ -100,6 +100,7 @@ func (a *agent) arm(out member.Output) { a.do(out) }
 // do carries out an output: actions at once, appends in order after those before, the timer anew.
 func (a *agent) do(out member.Output) {
 	s, p := a.sim, a.p
+	p.stepped = true
 	if a.over {
 		return
 	}
@@ -283,7 +284,7 @@ func (a *agent) rejoin() {
 	a.p.log.Disown(a.id)
 	a.stopAll()
 	a.closeAll()
-	a.hands = nil
+	a.unlist()
 	a.wrote = map[lease.Key]int64{}
 	a.join()
 }
@@ -306,7 +307,7 @@ func (a *agent) end() {
 	a.stopAll()
 	a.over = true
 	a.closeAll()
-	a.hands = nil
+	a.unlist()
 	s := a.sim
 	s.agents = slices.DeleteFunc(s.agents, func(o *agent) bool { return o == a })
 }

@@ -15,6 +15,8 @@ type topic struct {
 	id    lease.TopicID // of now; changes when the topic is recreated
 	count int32         // partitions that are there
 	parts []*partition
+
+	handing []listed // who hands out the topic as a whole
 }
 
 // partition is what the judge knows of one partition.
@@ -26,7 +28,8 @@ type partition struct {
 	starts    []started
 	token     int64 // largest token under which a message was handed out
 	holder    lease.InstanceID
-	sought    int64 // offset of the newest Seek of it, or of the Base that came after
+	handing   []listed // who hands it out by itself
+	sought    int64    // offset of the newest Seek of it, or of the Base that came after
 	openUntil time.Duration
 	gap       time.Duration // longest standstill
 }
@@ -106,10 +109,10 @@ func (a *agent) act(act member.Action) {
 	if s.tracing() {
 		s.tracef("%s %s %s e%d %s", a.name, actionNames[act.Kind], keyString(act.Key), act.Epoch, act.Reason)
 	}
-	i := slices.IndexFunc(a.claims, func(c *claim) bool { return c.key == act.Key })
+	i, running := a.claimOf(act.Key)
 	switch act.Kind {
 	case member.Start:
-		if i >= 0 {
+		if running {
 			s.fail("S4", "%s starts %s, which it runs already", a.name, keyString(act.Key))
 			return
 		}
@@ -120,7 +123,7 @@ func (a *agent) act(act member.Action) {
 	case member.Stop:
 		s.table.branch(lostClaimBranch)
 	}
-	if i < 0 {
+	if !running {
 		return
 	}
 	c := a.claims[i]
@@ -160,8 +163,8 @@ func (a *agent) startClaim(act member.Action) {
 		c.stuck = true
 		c.stuckAt = s.now + s.between(s.commitEvery/2, 2*s.commitEvery)
 	}
-	a.claims = append(a.claims, c)
-	slices.SortFunc(a.claims, func(x, y *claim) int { return compareKeys(x.key, y.key) })
+	at, _ := a.claimOf(act.Key)
+	a.claims = slices.Insert(a.claims, at, c)
 	if c.unread {
 		s.table.branch(keptBranch)
 		return
@@ -180,10 +183,11 @@ func (a *agent) startClaim(act member.Action) {
 func (a *agent) open(c *claim) {
 	s := a.sim
 	t := s.data[c.key.Topic]
-	for n := range t.count {
-		if c.key.Partition != lease.WholeTopic && c.key.Partition != n {
-			continue
-		}
+	first, end := int32(0), t.count
+	if c.key.Partition != lease.WholeTopic {
+		first, end = c.key.Partition, min(t.count, c.key.Partition+1)
+	}
+	for n := first; n < end; n++ {
 		part := t.parts[n]
 		r := &read{part: part, topicID: t.id}
 		progress, ok := a.p.log.World().Progress(c.key.Topic, n)

@@ -25,7 +25,7 @@ var foreigners = []faultKind{
 
 // written runs a seed and gives the group's messages in its log. honest: by members alone, and none is lost.
 func written(t testing.TB, seed uint64, honest bool) (*simulation, []*entry) {
-	s := newSimulation(Config{Seed: seed, Limits: func(s *scenario) {
+	s := newSimulation(Config{Schedule: Schedule{Seed: seed}, Limits: func(s *scenario) {
 		if honest {
 			for _, k := range foreigners {
 				s.weights[k] = 0

@@ -20,7 +20,7 @@ func TestEveryBrokenRuleIsCaught(t *testing.T) {
 			for _, res := range runSeeds(first, 50, r) {
 				if res.Violation != nil {
 					caught = res.Violation.Invariant
-					t.Logf("%s: seed %d, %s", r, res.Seed, res.Violation)
+					t.Logf("%s: schedule %s, %s", r, res.Schedule, res.Violation)
 					break
 				}
 			}

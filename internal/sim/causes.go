@@ -154,7 +154,7 @@ func (s *simulation) causeMembership(k faultKind) bool {
 				return false
 			}
 		}
-		if len(s.alive()) >= 8 || len(s.procs) >= 14 {
+		if s.crowded() {
 			return false
 		}
 		p := s.newProcess()
@@ -237,7 +237,7 @@ func (s *simulation) sleepers() bool {
 // darkBegin takes the log away for longer than a newcomer without a base waits, once it has read its first Probe back: silence of a log
 // that nobody reaches proves nothing.
 func (s *simulation) darkBegin() bool {
-	if len(s.alive()) == 0 || s.log.end()-s.log.start < 2 || s.now+lease.MaxTTL > s.period || len(s.procs) >= 14 {
+	if len(s.alive()) == 0 || s.log.end()-s.log.start < 2 || s.now+lease.MaxTTL > s.period || s.crowded() {
 		return false
 	}
 	s.log.start = s.log.end()
@@ -350,7 +350,7 @@ func (s *simulation) truncate(blind bool) bool {
 	for key, epoch := range r.lastEpoch {
 		r.lastEpoch[key] = min(epoch, cut-1)
 	}
-	r.world, r.planner, r.baseAt = lease.NewWorld(topicID), policy.Planner{}, -1
+	r.world, r.planner, r.baseAt, r.unchecked = lease.NewWorld(topicID), policy.Planner{}, -1, true
 	for _, e := range l.entries {
 		if !e.group {
 			continue

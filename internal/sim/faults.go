@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"math/rand/v2"
 	"time"
 
 	"github.com/kafka-marshal/marshal/internal/rule"
@@ -128,8 +129,8 @@ func (s *simulation) weigh() {
 	}
 	for _, k := range []faultKind{newerJoinedFault, forgedHashFault} {
 		s.weights[k] = 0
-		if s.chance(0.02) {
-			s.weights[k] = 1
+		if s.chance(0.03) {
+			s.weights[k] = 4
 		}
 	}
 }
@@ -173,6 +174,10 @@ func (s *simulation) fault() {
 	if s.quiet {
 		return
 	}
+	if s.forkTo > 0 && s.faulted == s.forkAt {
+		s.rng = rand.New(rand.NewPCG(s.cfg.Seed, uint64(s.forkTo)))
+	}
+	s.faulted++
 	var sum float64
 	for k := range lastEvent {
 		sum += s.weights[k]

@@ -14,10 +14,6 @@ type hand struct {
 	epoch int64
 }
 
-func conflict(x, y lease.Key) bool {
-	return x.Topic == y.Topic && (x.Partition == y.Partition || x.Partition == lease.WholeTopic || y.Partition == lease.WholeTopic)
-}
-
 // checkHands asks the agents of p, after each thing that happened in it, what they would hand out now, and then everybody
 // else about these keys (S3). Between two of its own steps an agent can only cease to hand out - its trust ends - so an
 // overlap begins at a step of one of the two.
@@ -32,7 +28,11 @@ func (s *simulation) checkHands(p *process) {
 		before := a.hands
 		a.hands = a.handing(a.spare[:0], p.nowClocks())
 		a.spare = before
-		s.noteStandstill(a, before)
+		if !slices.Equal(before, a.hands) {
+			s.lists(a, before, a.hands)
+			s.noteClosed(a, before)
+		}
+		s.noteStandstill(a)
 		for _, h := range a.hands {
 			if l, ok := p.log.World().Lease(h.key); !ok || l.Instance != a.id || l.Epoch != h.epoch {
 				s.fail("S3", "%s hands out %s under e%d, which by its own world it does not hold", a.name, keyString(h.key), h.epoch)
@@ -66,30 +66,76 @@ func (a *agent) handing(hands []hand, now member.Now) []hand {
 		ask(c.key)
 	}
 	for _, h := range a.hands {
-		if !slices.ContainsFunc(a.claims, func(c *claim) bool { return c.key == h.key }) {
+		if _, ok := a.claimOf(h.key); !ok {
 			ask(h.key)
 		}
 	}
 	return hands
 }
 
+// claimOf finds the claim of a key, or where it would stand: claims are in the order of keys.
+func (a *agent) claimOf(k lease.Key) (int, bool) {
+	return slices.BinarySearchFunc(a.claims, k, func(c *claim, k lease.Key) int { return compareKeys(c.key, k) })
+}
+
+// listed is a key in the list of an agent.
+type listed struct {
+	a *agent
+	hand
+}
+
+// lists brings the lists of who hands out a key up to date.
+func (s *simulation) lists(a *agent, before, after []hand) {
+	for _, h := range before {
+		at := s.listsOf(h.key)
+		*at = slices.DeleteFunc(*at, func(l listed) bool { return l.a == a })
+	}
+	for _, h := range after {
+		at := s.listsOf(h.key)
+		*at = append(*at, listed{a, h})
+	}
+}
+
+func (s *simulation) listsOf(k lease.Key) *[]listed {
+	t := s.data[k.Topic]
+	if k.Partition == lease.WholeTopic {
+		return &t.handing
+	}
+	return &t.parts[k.Partition].handing
+}
+
+// unlist empties an agent's list: it is over, or another member is in its place.
+func (a *agent) unlist() {
+	a.sim.lists(a, a.hands, nil)
+	a.hands = nil
+}
+
 // checkHand holds one key of a against what everybody else hands out.
 func (s *simulation) checkHand(a *agent, h hand) {
-	for _, b := range s.agents {
+	t := s.data[h.key.Topic]
+	s.checkAgainst(a, h, t.handing)
+	if h.key.Partition != lease.WholeTopic {
+		s.checkAgainst(a, h, t.parts[h.key.Partition].handing)
+		return
+	}
+	for _, p := range t.parts {
+		s.checkAgainst(a, h, p.handing)
+	}
+}
+
+// checkAgainst holds it against those that hand out a key that conflicts with it.
+func (s *simulation) checkAgainst(a *agent, h hand, others []listed) {
+	for _, o := range others {
+		b := o.a
 		if b == a || b.m == nil || b.p.suspended || b.p.phase != following {
 			continue
 		}
-		for _, o := range b.hands {
-			if !conflict(h.key, o.key) {
-				continue
-			}
-			epoch, ok := b.m.HandsOut(o.key, b.p.nowClocks())
-			if !ok || s.excepted(a, h, b, hand{o.key, epoch}) {
-				continue
-			}
-			s.fail("S3", "%s (e%d) and %s (e%d) both hand out %s", s.names[a.id], h.epoch, s.names[b.id], epoch, keyString(h.key))
-			return
+		epoch, ok := b.m.HandsOut(o.key, b.p.nowClocks())
+		if !ok || s.excepted(a, h, b, hand{o.key, epoch}) {
+			continue
 		}
+		s.fail("S3", "%s (e%d) and %s (e%d) both hand out %s", s.names[a.id], h.epoch, s.names[b.id], epoch, keyString(h.key))
+		return
 	}
 }
 
@@ -198,17 +244,21 @@ type standstill struct {
 	topics []*topic
 }
 
-// noteStandstill brings the standstill of each partition up to date after a step of a.
-func (s *simulation) noteStandstill(a *agent, before []hand) {
-	if len(a.hands) == 0 && len(before) == 0 {
-		return
-	}
-	until := min(a.p.clock.real(a.m.Trust().Mono), s.now+time.Hour)
+// noteClosed notes which keys a has ceased to hand out.
+func (s *simulation) noteClosed(a *agent, before []hand) {
 	for _, h := range before {
 		if !slices.ContainsFunc(a.hands, func(o hand) bool { return o.key == h.key }) {
 			s.close(h.key)
 		}
 	}
+}
+
+// noteStandstill brings the standstill of each partition that a hands out up to date.
+func (s *simulation) noteStandstill(a *agent) {
+	if len(a.hands) == 0 {
+		return
+	}
+	until := min(a.p.clock.real(a.m.Trust().Mono), s.now+time.Hour)
 	for _, h := range a.hands {
 		s.each(h.key, func(p *partition) {
 			if p.openUntil > 0 && s.now > p.openUntil && s.wantedSince(h.key) <= p.openUntil {
@@ -225,10 +275,14 @@ func (s *simulation) each(k lease.Key, fn func(p *partition)) {
 	if t == nil {
 		return
 	}
-	for i := range t.count {
-		if k.Partition == lease.WholeTopic || k.Partition == i {
-			fn(t.parts[i])
+	if k.Partition != lease.WholeTopic {
+		if k.Partition < t.count {
+			fn(t.parts[k.Partition])
 		}
+		return
+	}
+	for i := range t.count {
+		fn(t.parts[i])
 	}
 }
 

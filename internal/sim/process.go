@@ -58,6 +58,7 @@ type process struct {
 	parked   func() // a fetch that waits for something to arrive
 	readyAt  int64  // offset up to which it reads before it is ready
 	ready    bool
+	stepped  bool // something was asked of a member, or its world moved on: it may hand out something else now
 	rechecks int
 	agents   []*agent
 	events   []lease.Event
@@ -99,7 +100,10 @@ func (p *process) deliver(run int, fn func()) {
 		return
 	}
 	fn()
-	p.sim.checkHands(p)
+	if p.stepped {
+		p.stepped = false
+		p.sim.checkHands(p)
+	}
 }
 
 // touchUntil notes that a fault troubles the process until then: it may be evicted by right.
@@ -129,6 +133,7 @@ func (p *process) take(batch []*entry) {
 		return
 	}
 	s := p.sim
+	p.stepped = true
 	p.reportAll()
 	p.events = p.events[:0]
 	worst := history.Fine

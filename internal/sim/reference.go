@@ -20,6 +20,7 @@ type reference struct {
 	rec     lease.Record // the one that is being applied
 
 	before, after state
+	unchecked     bool // the world was made anew: after is not what the next record finds
 	lastEpoch     map[lease.Key]int64
 	firstJoin     map[lease.InstanceID]int64
 	takenOver     map[lease.InstanceID]bool // by a namesake: exception 1 of S3
@@ -73,7 +74,10 @@ func (s *simulation) refer(e *entry) {
 	} else {
 		r.uids[e.uid] = e.offset
 	}
-	r.before.read(r.world)
+	r.before, r.after = r.after, r.before
+	if r.unchecked {
+		r.before.read(r.world)
+	}
 	r.rec = e.rec
 	rec := &r.rec
 	var plan *policy.Plan

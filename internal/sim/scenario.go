@@ -7,11 +7,16 @@ import (
 
 	"github.com/kafka-marshal/marshal/internal/lease"
 	"github.com/kafka-marshal/marshal/internal/member"
-	"github.com/kafka-marshal/marshal/internal/rule"
 )
 
 // scenario is what a seed chooses for the whole run.
 type scenario struct {
+	members        int // processes at the start
+	crowd          int // and at the same time at most, newcomers too
+	keys           int
+	topicCount     int
+	pace           time.Duration // how much slower than the quickest the applications are
+	forkAt, forkTo int
 	ttl            time.Duration // most agents' ttl; the others' are near it
 	maxTTL         time.Duration
 	period         time.Duration // of faults
@@ -63,44 +68,6 @@ func (s *simulation) every(d time.Duration, fn func()) {
 	})
 }
 
-var ttls = []time.Duration{
-	300 * time.Millisecond, time.Second, time.Second, 2 * time.Second, 2 * time.Second, 2 * time.Second, 3 * time.Second,
-	5 * time.Second, 5 * time.Second, 10 * time.Second, 10 * time.Second,
-}
-
-func (s *simulation) choose() {
-	s.ttl = pick(s, ttls)
-	if s.chance(0.02) {
-		s.ttl = 30 * time.Second
-	}
-	s.maxTTL = s.ttl
-	s.period = min(max(s.ttl*10, 12*time.Second), 60*time.Second)
-	s.faults = 3 + s.rng.IntN(18)
-	s.commitEvery = s.between(s.ttl/20, s.ttl/4)
-	s.drainTimeout = s.between(s.ttl/10, 2*s.ttl)
-	s.inFlight = 4 + s.rng.IntN(60)
-	s.whole = s.chance(0.25)
-	s.mixed = s.chance(0.08)
-	s.fastNetwork = s.chance(0.3)
-	if s.chance(0.2) {
-		s.foreignCommits = 0.05
-	}
-	if s.chance(0.2) {
-		s.rejects = 0.02
-	}
-	if s.chance(0.3) {
-		s.slowAppend = s.between(0, 4*time.Second)
-	}
-	if s.chance(0.3) {
-		s.lateEvicts = 0.5
-	}
-	s.scheme = -1
-	s.weigh()
-	if s.cfg.Broken != rule.None {
-		s.bias(s.cfg.Broken)
-	}
-}
-
 func (s *simulation) setUpLog() {
 	s.log = vlog{millis: 1_700_000_000_000 + s.rng.Int64N(1e9)}
 	s.ref = reference{
@@ -123,11 +90,8 @@ func (s *simulation) setUpLog() {
 }
 
 func (s *simulation) setUpTopics() {
-	for i, n := 0, 1+s.rng.IntN(3); i < n; i++ {
-		t := &topic{name: fmt.Sprintf("t%d", i), id: s.randomID(), count: 1 + s.rng.Int32N(8)}
-		if i == 0 {
-			t.count += 3
-		}
+	for i, count := range s.shares() {
+		t := &topic{name: fmt.Sprintf("t%d", i), id: s.randomID(), count: count}
 		for p := range t.count + 3 { // some are there for later
 			t.parts = append(t.parts, &partition{
 				key: lease.Key{Topic: t.name, Partition: p}, done: map[lease.TopicID]*finished{}, committed: -1, sought: -1,
@@ -140,8 +104,7 @@ func (s *simulation) setUpTopics() {
 }
 
 func (s *simulation) setUpProcesses() {
-	n := 2 + s.rng.IntN(5)
-	for range n {
+	for range s.members {
 		p := s.newProcess()
 		s.at(s.between(0, s.ttl), func() {
 			if p.phase == dead {
@@ -164,7 +127,7 @@ func (s *simulation) newProcess() *process {
 		p.clock.rate = pick(s, []float64{0.95, 1.05})
 	}
 	p.timeout = min(max(s.ttl/8, 30*time.Millisecond), time.Second)
-	p.appEvery = s.between(s.ttl/16, s.ttl/4) + 10*time.Millisecond
+	p.appEvery = s.pace*s.between(s.ttl/16, s.ttl/4) + 10*time.Millisecond
 	p.batch = 100
 	if s.ttl >= time.Second && s.chance(0.3) {
 		p.batch = 5
@@ -206,7 +169,7 @@ func (s *simulation) newPlan(client string) agentPlan {
 		pl.heartbeat = pl.ttl / 8
 	}
 	if s.chance(0.1) {
-		pl.maxBytes = 200
+		pl.maxBytes = max(200, 10*s.keys)
 	}
 	pl.wanted = member.Wanted{Interests: s.newInterests(), FastReclaim: s.chance(s.weights[fastReclaimFault])}
 	if pl.wanted.FastReclaim {

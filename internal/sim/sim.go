@@ -12,7 +12,7 @@ import (
 
 // Config says which run it is.
 type Config struct {
-	Seed   uint64
+	Schedule
 	Broken rule.Rule         // chooses the faults that the rule protects from; the rule itself is broken by rule.Break
 	Trace  func(line string) // nil: no trace
 	Limits func(*scenario)   // tests narrow the scenario; nil: as the seed says
@@ -29,7 +29,7 @@ func (v *Violation) String() string { return fmt.Sprintf("%s: %s (at %s)", v.Inv
 
 // Result is what a run came to. It depends on the Config alone.
 type Result struct {
-	Seed       uint64
+	Schedule   Schedule
 	Steps      int64
 	Records    int64
 	Virtual    time.Duration
@@ -56,6 +56,7 @@ type simulation struct {
 	byID   map[lease.InstanceID]*agent
 	tools  int
 
+	faulted   int  // faults whose moment has come
 	quiet     bool // no more faults
 	settled   bool
 	restedIn  time.Duration
@@ -74,7 +75,7 @@ func Run(cfg Config) Result {
 	s := newSimulation(cfg)
 	s.run()
 	return Result{
-		Seed: cfg.Seed, Steps: s.steps, Records: s.ref.records, Virtual: s.now, Violation: s.violation,
+		Schedule: cfg.Schedule, Steps: s.steps, Records: s.ref.records, Virtual: s.now, Violation: s.violation,
 		Table: s.table, Standstill: s.still.longest(), Settled: s.restedIn,
 	}
 }

@@ -24,7 +24,7 @@ func runSeeds(first, seeds uint64, broken rule.Rule) []Result {
 	for range 2 {
 		workers.Go(func() {
 			for i := next.Add(1) - 1; i < seeds; i = next.Add(1) - 1 {
-				results[i] = Run(Config{Seed: first + i, Broken: broken})
+				results[i] = Run(Config{Schedule: Schedule{Seed: first + i}, Broken: broken})
 			}
 		})
 	}
@@ -36,7 +36,7 @@ func requireNoViolation(t *testing.T, results []Result) {
 	t.Helper()
 	for i := range results {
 		if v := results[i].Violation; v != nil {
-			require.Failf(t, "violation", "seed %d: %s\nrerun: go run ./internal/sim/run -seeds 1 -first %d -trace", results[i].Seed, v, results[i].Seed)
+			require.Failf(t, "violation", "schedule %s: %s\nrerun: go run ./internal/sim/run -schedule %s", results[i].Schedule, v, results[i].Schedule)
 		}
 	}
 }
@@ -73,7 +73,7 @@ func TestSameSeedSameResult(t *testing.T) {
 	traced := func(seed uint64) (Result, uint64, int) {
 		h := fnv.New64a()
 		lines := 0
-		res := Run(Config{Seed: seed, Trace: func(line string) {
+		res := Run(Config{Schedule: Schedule{Seed: seed}, Trace: func(line string) {
 			lines++
 			fmt.Fprintln(h, line)
 		}})
@@ -85,9 +85,9 @@ func TestSameSeedSameResult(t *testing.T) {
 		assert.Equal(t, first, second, "seed %d", 100+seed)
 		assert.Equal(t, firstTrace, secondTrace, "trace of seed %d", 100+seed)
 		assert.Positive(t, lines)
-		assert.Equal(t, first, Run(Config{Seed: 100 + seed}), "a trace changes nothing, seed %d", 100+seed)
+		assert.Equal(t, first, Run(Config{Schedule: Schedule{Seed: 100 + seed}}), "a trace changes nothing, seed %d", 100+seed)
 	}
-	assert.NotEqual(t, Run(Config{Seed: 1}).Steps, Run(Config{Seed: 2}).Steps)
+	assert.NotEqual(t, Run(Config{Schedule: Schedule{Seed: 1}}).Steps, Run(Config{Schedule: Schedule{Seed: 2}}).Steps)
 }
 
 // failed are seeds that once failed, each with what it found. A change of the simulator gives a seed another run, so this
@@ -104,7 +104,7 @@ var failed = []struct {
 
 func TestSeedsThatOnceFailed(t *testing.T) {
 	for _, f := range failed {
-		res := Run(Config{Seed: f.seed})
+		res := Run(Config{Schedule: Schedule{Seed: f.seed}})
 		assert.Nil(t, res.Violation, "seed %d: %s", f.seed, f.story)
 	}
 }

@@ -29,6 +29,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout)) }
 
 type options struct {
 	seeds, first uint64
+	given        *sim.Schedule // this one alone
 	broken       rule.Rule
 	trace        bool
 	workers      int
@@ -39,12 +40,14 @@ type options struct {
 func run(args []string, out io.Writer) int {
 	flags := flag.NewFlagSet("sim", flag.ContinueOnError)
 	flags.SetOutput(out)
-	debug.SetGCPercent(400) // runs are short-lived garbage
+	debug.SetGCPercent(-1) // runs are short-lived garbage: it is enough to collect it now and then
+	debug.SetMemoryLimit(256 << 20)
 	var o options
-	var name string
+	var name, schedule string
 	flags.Uint64Var(&o.seeds, "seeds", 1000, "how many seeds to run")
 	flags.Uint64Var(&o.first, "first", 1, "the first seed")
 	flags.StringVar(&name, "break", "", "break this rule, which must be noticed; \"list\" names them")
+	flags.StringVar(&schedule, "schedule", "", "run this one schedule, as a rerun line names it")
 	flags.BoolVar(&o.trace, "trace", false, "print the trace of each seed")
 	flags.IntVar(&o.workers, "workers", runtime.GOMAXPROCS(0), "seeds at a time")
 	flags.BoolVar(&o.all, "all", false, "go on after a violation, and list all of them without their traces")
@@ -71,6 +74,14 @@ func run(args []string, out io.Writer) int {
 		rule.Break(r)
 		o.broken = r
 	}
+	if schedule != "" {
+		sc, err := sim.ParseSchedule(schedule)
+		if err != nil {
+			fmt.Fprintln(out, "sim:", err)
+			return 2
+		}
+		o.given, o.trace = &sc, true
+	}
 	if o.trace {
 		return traceAll(o, out)
 	}
@@ -83,8 +94,12 @@ func traceAll(o options, out io.Writer) int {
 	defer w.Flush()
 	code := 0
 	for seed := o.first; seed < o.first+o.seeds; seed++ {
-		res := sim.Run(sim.Config{Seed: seed, Broken: o.broken, Trace: func(line string) { fmt.Fprintln(w, line) }})
-		fmt.Fprintf(w, "seed=%d steps=%d records=%d violation=%v\n", seed, res.Steps, res.Records, res.Violation)
+		sc := sim.Schedule{Seed: seed}
+		if o.given != nil {
+			sc, o.seeds = *o.given, 0
+		}
+		res := sim.Run(sim.Config{Schedule: sc, Broken: o.broken, Trace: func(line string) { fmt.Fprintln(w, line) }})
+		fmt.Fprintf(w, "schedule=%s steps=%d records=%d violation=%v\n", sc, res.Steps, res.Records, res.Violation)
 		if res.Violation != nil {
 			code = 1
 		}
@@ -135,7 +150,7 @@ func (o options) runAll(out io.Writer) int {
 				if seed >= o.first+o.seeds {
 					return
 				}
-				res := sim.Run(sim.Config{Seed: seed, Broken: o.broken})
+				res := sim.Run(sim.Config{Schedule: sim.Schedule{Seed: seed}, Broken: o.broken})
 				if res.Violation != nil && !o.all {
 					stop.Store(true)
 				}
@@ -148,7 +163,7 @@ func (o options) runAll(out io.Writer) int {
 }
 
 func (o options) report(out io.Writer, t *total, took time.Duration) int {
-	slices.SortFunc(t.failed, func(a, b sim.Result) int { return int(a.Seed) - int(b.Seed) })
+	slices.SortFunc(t.failed, func(a, b sim.Result) int { return int(a.Schedule.Seed) - int(b.Schedule.Seed) })
 	if len(t.failed) > 0 && !o.all {
 		o.printTrace(out, t.failed[0])
 	} else if o.broken == rule.None {
@@ -159,12 +174,12 @@ func (o options) report(out io.Writer, t *total, took time.Duration) int {
 	}
 	zeros := t.table.Zeros()
 	for _, f := range t.failed {
-		fmt.Fprintf(out, "sim: seed %d: %s\n", f.Seed, f.Violation)
-		fmt.Fprintf(out, "rerun: %s\n", o.rerun(f.Seed))
+		fmt.Fprintf(out, "sim: schedule %s: %s\n", f.Schedule, f.Violation)
+		fmt.Fprintf(out, "rerun: %s\n", o.rerun(f.Schedule))
 	}
 	if o.broken != rule.None {
 		if len(t.failed) > 0 {
-			fmt.Fprintf(out, "sim: rule=%s caught by %s at seed %d\n", o.broken, t.failed[0].Violation.Invariant, t.failed[0].Seed)
+			fmt.Fprintf(out, "sim: rule=%s caught by %s at seed %s\n", o.broken, t.failed[0].Violation.Invariant, t.failed[0].Schedule)
 		} else {
 			fmt.Fprintf(out, "sim: rule=%s is broken and nobody noticed\n", o.broken)
 		}
@@ -179,17 +194,17 @@ func (o options) report(out io.Writer, t *total, took time.Duration) int {
 	return 0
 }
 
-func (o options) rerun(seed uint64) string {
+func (o options) rerun(sc sim.Schedule) string {
 	if o.broken != rule.None {
-		return fmt.Sprintf("go run -tags marshalbreak ./internal/sim/run -seeds 1 -first %d -trace -break %s", seed, o.broken)
+		return fmt.Sprintf("go run -tags marshalbreak ./internal/sim/run -schedule %s -break %s", sc, o.broken)
 	}
-	return fmt.Sprintf("go run ./internal/sim/run -seeds 1 -first %d -trace", seed)
+	return fmt.Sprintf("go run ./internal/sim/run -schedule %s", sc)
 }
 
-// printTrace runs a failed seed again and prints what led to the violation.
+// printTrace runs a failed schedule again and prints what led to the violation.
 func (o options) printTrace(out io.Writer, failed sim.Result) {
 	var lines []string
-	sim.Run(sim.Config{Seed: failed.Seed, Broken: o.broken, Trace: func(line string) { lines = append(lines, line) }})
+	sim.Run(sim.Config{Schedule: failed.Schedule, Broken: o.broken, Trace: func(line string) { lines = append(lines, line) }})
 	if o.lines > 0 && len(lines) > o.lines {
 		fmt.Fprintf(out, "… %d lines before these\n", len(lines)-o.lines)
 		lines = lines[len(lines)-o.lines:]

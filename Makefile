@@ -17,7 +17,7 @@ help: ## This list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 .PHONY: demo
-demo: ## Five worker processes through everything that goes wrong; MARSHAL_BROKERS=host:port for a real Kafka, PLANT=overlap|loss|regression to see the judge catch it
+demo: ## Five worker processes through everything that goes wrong; MARSHAL_BROKERS=host:port for a real Kafka, PLANT=overlap|loss|regression|stale|released to see the checkers catch it
 	@mkdir -p bin
 	@go build -o bin/marshal ./marshal
 	@bin/marshal demo

@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -47,6 +46,8 @@ type stage struct {
 	watcher      *marshal.Marshaler
 	notes        *testutil.HandoutLog
 	files        []*os.File
+
+	fastReclaim, recreated bool // what Evidence wants to know
 
 	mu        sync.Mutex
 	processes []*workers.Process
@@ -114,8 +115,11 @@ func (s *stage) within(d time.Duration) context.Context {
 	return ctx
 }
 
+// close ends everything that is left of the stage. Only here, and for every flow, its log and its histories are judged by the
+// rules that hold whatever a flow is about.
 func (s *stage) close() {
-	if s.t.Failed() {
+	failed := s.t.Failed()
+	if failed {
 		s.logs()
 	}
 	for _, l := range s.loads {
@@ -130,6 +134,11 @@ func (s *stage) close() {
 	}
 	if s.watcher != nil {
 		s.watcher.Terminate()
+		s.verify()
+		s.linearize()
+	}
+	if s.t.Failed() && !failed {
+		s.logs()
 	}
 	for _, f := range s.files {
 		_ = f.Close()
@@ -276,6 +285,7 @@ func (s *stage) worker(process string, topics []string, change ...func(*workers.
 	for _, c := range change {
 		c(&w)
 	}
+	s.fastReclaim = s.fastReclaim || w.Options.FastReclaim
 	return w
 }
 
@@ -504,31 +514,7 @@ func (s *stage) judge() *testutil.Verdict {
 	v := testutil.Judge(testutil.Evidence{Logs: logs, Produced: s.produced, CommitWithin: 4 * time.Second})
 	s.t.Logf("judge: %s", v.Line())
 	require.NoError(s.t, v.Err())
-	s.verify()
 	return v
-}
-
-// verify replays what the group has written to the coordination topic by the rules.
-func (s *stage) verify() {
-	s.t.Helper()
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	options := []marshal.Option{marshal.WithLogger(log)}
-	if s.coordination != "" {
-		options = append(options, marshal.WithTopic(s.coordination))
-	}
-	c, err := marshal.DialContext(s.within(patience), "verify", s.addrs, options...)
-	require.NoError(s.t, err)
-	defer c.Terminate()
-	replayed := 0
-	for r, err := range c.Log(s.within(patience), s.group) {
-		require.NoError(s.t, err)
-		require.Empty(s.t, r.Findings, "offset %d: %v", r.Offset, r)
-		if r.Replayed {
-			replayed++
-		}
-	}
-	require.Positive(s.t, replayed)
 }
 
 // What the library logs where a member is evicted.

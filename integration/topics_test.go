@@ -61,6 +61,7 @@ func TestRecreatedTopic(t *testing.T) {
 		return n
 	}
 	require.Equal(t, partitions*n, count())
+	s.recreated = true
 	require.NoError(t, s.admin.DeleteTopic(topic))
 	s.wait("it is gone", func() bool { return s.partitions(topic) == 0 })
 	s.create(topic, partitions, nil)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/kafka-marshal/marshal"
 	"github.com/kafka-marshal/marshal/internal/kafka"
 	"github.com/kafka-marshal/marshal/testutil"
+	"github.com/kafka-marshal/marshal/testutil/replay"
 	"github.com/kafka-marshal/marshal/testutil/workers"
 )
 
@@ -28,7 +30,7 @@ const (
 func demo(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	fs := newFlags("demo", "Worker processes share the partitions of a topic under load, while some join, end, crash, freeze and restart; then a judge looks at\nwhat each of them wrote down.", stdout)
 	brokers := fs.String("brokers", os.Getenv("MARSHAL_BROKERS"), "bootstrap addresses, with commas; empty: an embedded broker")
-	plant := fs.String("plant", os.Getenv("PLANT"), "spoil the evidence before it is judged: overlap, loss or regression")
+	plant := fs.String("plant", os.Getenv("PLANT"), "spoil the evidence before it is judged: overlap, loss, regression, stale or released")
 	keep := fs.String("dir", "", "keep the hand-out logs there; empty: a folder that is removed")
 	if err := parse(fs, args); err != nil {
 		return err
@@ -48,7 +50,7 @@ func demo(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err := s.play(ctx); err != nil {
 		return err
 	}
-	return s.judge(*plant)
+	return s.judge(ctx, *plant)
 }
 
 // stage is what the play needs: a broker, a topic under load, a watcher, and the workers.
@@ -307,14 +309,15 @@ func (s *stage) summary() {
 	s.judged = len(v.Handovers)
 }
 
-// judge gives the verdict in one line.
-func (s *stage) judge(plant string) error {
+// judge gives the verdict in one line: of the judge and of porcupine on what the workers wrote down, and of the rules of marshal verify
+// on the log.
+func (s *stage) judge(ctx context.Context, plant string) error {
 	s.show.stop()
 	logs, err := testutil.ReadHandoutLogs(s.dir)
 	if err != nil {
 		return err
 	}
-	e := testutil.Evidence{Logs: logs, Produced: s.show.produced, CommitWithin: demoTTL}
+	e := testutil.Evidence{Logs: logs, Produced: s.show.produced, CommitWithin: demoTTL, FastReclaim: true}
 	if plant != "" {
 		if err := testutil.Plant(&e, plant); err != nil {
 			return err
@@ -333,9 +336,31 @@ func (s *stage) judge(plant string) error {
 	for _, d := range v.Repeats {
 		fmt.Fprintf(s.out, "  duplicates %v: offsets %v of %s again at %s: %s\n", d.Place, d.Offsets, d.From, d.To, d.Cause)
 	}
-	for _, f := range v.Findings {
+	l := testutil.Linearize(e)
+	log, err := s.verify(ctx)
+	if err != nil {
+		return err
+	}
+	for _, f := range slices.Concat(v.Findings, l.Findings) {
 		fmt.Fprintln(s.out, "  FAULT", f)
 	}
-	fmt.Fprintln(s.out, "demo: "+v.Line())
-	return v.Err()
+	for _, f := range log.Findings {
+		fmt.Fprintln(s.out, "  FAULT", f)
+	}
+	fmt.Fprintf(s.out, "  %d records of the log replayed by its rules, %d operations on partitions put in order by porcupine\n", log.Replayed, l.Operations)
+	fmt.Fprintf(s.out, "demo: %s %s findings=%d\n", v.Line(), l.Line(), len(log.Findings))
+	return errors.Join(v.Err(), l.Err(), log.Err())
+}
+
+// verify replays the log that the group has left.
+func (s *stage) verify(ctx context.Context) (replay.Result, error) {
+	s.watcher.Terminate()
+	log := logrus.New()
+	log.SetLevel(logrus.ErrorLevel)
+	c, err := marshal.DialContext(ctx, "verify", strings.Split(s.addrs, ","), marshal.WithoutTopicCreation(), marshal.WithLogger(log))
+	if err != nil {
+		return replay.Result{}, err
+	}
+	defer c.Terminate()
+	return replay.Log(ctx, c, s.group)
 }

@@ -23,6 +23,8 @@ import (
 //	p <process> <client id>
 //	h <before> <after> <topic> <partition> <token> <first offset> <last offset>
 //	c <at> <topic> <partition> <token> <first offset> <last offset>
+//	k <since> <noted> <topic> <partition> <token>
+//	x <since> <noted> <topic> <partition> <token>
 //	e <at> <event> <process>
 type HandoutLog struct {
 	process string
@@ -45,6 +47,7 @@ const (
 	Killed  Event = "killed"  // by SIGKILL
 	Frozen  Event = "frozen"  // by SIGSTOP, or cut off
 	Woken   Event = "woken"   // by SIGCONT, or connected again
+	Offered Event = "offered" // not an event: it reads ConsumeChannel, which may give one message late after a freeze
 )
 
 // OpenHandoutLog makes the log of one run. process names that run, and no other: a process that is restarted under its
@@ -83,6 +86,23 @@ func (l *HandoutLog) Handouts(before, after int64, topic string, partition int32
 func (l *HandoutLog) Finished(topic string, partition int32, token, first, last int64) {
 	l.write(func(b []byte) []byte {
 		return appendRun(append(b, 'c', ' '), Now(), topic, partition, token, first, last)
+	})
+}
+
+// Held notes that this process has a key (partition -1: a whole topic) under a token. since is when it learned of it; what is
+// noted later by others was noted after now.
+func (l *HandoutLog) Held(since int64, topic string, partition int32, token int64) {
+	l.holding('k', since, topic, partition, token)
+}
+
+// Over notes that this process has a key no longer.
+func (l *HandoutLog) Over(since int64, topic string, partition int32, token int64) {
+	l.holding('x', since, topic, partition, token)
+}
+
+func (l *HandoutLog) holding(kind byte, since int64, topic string, partition int32, token int64) {
+	l.write(func(b []byte) []byte {
+		return fmt.Appendf(b, "%c %d %d %s %d %d\n", kind, since, Now(), topic, partition, token)
 	})
 }
 
@@ -151,6 +171,14 @@ type Finish struct {
 	First, Last int64
 }
 
+// Holding is a key that a process began to have, or has no longer. It was told of it at Since and had written that down at Noted.
+type Holding struct {
+	Place        // Partition -1: the whole topic
+	Since, Noted int64
+	Token        int64
+	Over         bool
+}
+
 // Happening is an event and whom it happened to.
 type Happening struct {
 	At      int64
@@ -163,6 +191,7 @@ type ProcessLog struct {
 	Process, Client string
 	Handouts        []Handout
 	Finishes        []Finish
+	Holdings        []Holding
 	Happenings      []Happening
 	Torn            bool // the last line was not complete
 }
@@ -243,6 +272,17 @@ func (l *ProcessLog) add(f [][]byte, topics map[string]string) error {
 			return err
 		}
 		l.Finishes = append(l.Finishes, r)
+	case (kind == "k" || kind == "x") && len(f) == 6:
+		var n [4]int64
+		for i, b := range [...][]byte{f[1], f[2], f[4], f[5]} {
+			v, err := strconv.ParseInt(string(b), 10, 64)
+			if err != nil {
+				return err
+			}
+			n[i] = v
+		}
+		place := Place{intern(topics, f[3]), int32(n[2])}
+		l.Holdings = append(l.Holdings, Holding{Place: place, Since: n[0], Noted: n[1], Token: n[3], Over: kind == "x"})
 	case kind == "e" && len(f) == 4:
 		at, err := strconv.ParseInt(string(f[1]), 10, 64)
 		if err != nil {
@@ -268,13 +308,17 @@ func parseRun(f [][]byte, topics map[string]string) (Finish, error) {
 		}
 		n[i] = v
 	}
-	topic, ok := topics[string(f[1])]
-	if !ok {
-		topic = string(f[1])
-		topics[topic] = topic
-	}
 	if n[5] < n[4] {
 		return Finish{}, errLine
 	}
-	return Finish{Place{topic, int32(n[2])}, n[0], n[3], n[4], n[5]}, nil
+	return Finish{Place{intern(topics, f[1]), int32(n[2])}, n[0], n[3], n[4], n[5]}, nil
+}
+
+func intern(topics map[string]string, name []byte) string {
+	topic, ok := topics[string(name)]
+	if !ok {
+		topic = string(name)
+		topics[topic] = topic
+	}
+	return topic
 }

@@ -15,6 +15,9 @@ type Evidence struct {
 	// CommitWithin is how old finished work can be that a killed or frozen process had not yet made known (its commit
 	// interval and a heartbeat): what was finished earlier must not come again. Defaults to: not checked.
 	CommitWithin time.Duration
+
+	FastReclaim bool // processes may take over from a former run of their client id that is alive: what that permits is counted (see Linearize)
+	Recreated   bool // topics were made again: offsets may begin anew under one token (see Linearize)
 }
 
 // Judge tells what went wrong, from what the processes wrote down and nothing else.

@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// Plant spoils true evidence in one way, to show that the judge sees it: "overlap", "loss" or "regression". It fails
-// where the evidence has no place for it.
+// Plant spoils true evidence in one way, to show that it is seen: "overlap", "loss" or "regression", which the judge is to see, "stale"
+// (a hand-out under an old token after a hand-over) or "released" (a hand-out after the end of its claim), which Linearize is to see.
+// It fails where the evidence has no place for it.
 func Plant(e *Evidence, what string) error {
 	switch what {
 	case "overlap":
@@ -15,8 +16,12 @@ func Plant(e *Evidence, what string) error {
 		return plantLoss(e)
 	case "regression":
 		return plantRegression(e)
+	case "stale":
+		return plantLate(e, what, func(over, by Holding) bool { return !by.Over && by.Place == over.Place && by.Token > over.Token })
+	case "released":
+		return plantLate(e, what, func(over, by Holding) bool { return by == over })
 	}
-	return fmt.Errorf("plant %q: there are overlap, loss and regression", what)
+	return fmt.Errorf("plant %q: there are overlap, loss, regression, stale and released", what)
 }
 
 // plantOverlap adds a process that is handed a message between two of another's claim.
@@ -75,4 +80,34 @@ func plantRegression(e *Evidence) error {
 		return nil
 	}
 	return fmt.Errorf("plant regression: nobody was handed anything")
+}
+
+// plantLate hands an owner one more message under the token of a claim that is over, right after somebody has written down something.
+func plantLate(e *Evidence, what string, after func(over, by Holding) bool) error {
+	for i := range e.Logs {
+		l := &e.Logs[i]
+		for _, over := range l.Holdings {
+			at := slices.IndexFunc(l.Handouts, func(h Handout) bool { return h.Place == over.Place && h.Token == over.Token })
+			if !over.Over || at < 0 {
+				continue
+			}
+			for k := range e.Logs {
+				for _, by := range e.Logs[k].Holdings {
+					if !after(over, by) {
+						continue
+					}
+					late := l.Handouts[at]
+					for _, h := range l.Handouts {
+						if h.Place == over.Place && h.Token == over.Token {
+							late.First = max(late.First, h.Last+1)
+						}
+					}
+					late.Last, late.Before, late.After = late.First, by.Noted+1, by.Noted+2
+					l.Handouts = append(slices.Clone(l.Handouts), late)
+					return nil
+				}
+			}
+		}
+	}
+	return fmt.Errorf("plant %s: no claim that was handed a message has ended", what)
 }

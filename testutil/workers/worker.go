@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"sync"
@@ -51,12 +52,13 @@ type Member struct {
 	Marshaler *marshal.Marshaler
 	Consumer  *marshal.Consumer
 
-	record *testutil.HandoutLog
-	log    *os.File
-	hurry  atomic.Bool
-	handed atomic.Int64
-	wg     sync.WaitGroup
-	err    error
+	record    *testutil.HandoutLog
+	log       *os.File
+	hurry     atomic.Bool
+	handed    atomic.Int64
+	wg        sync.WaitGroup
+	listening sync.WaitGroup
+	err       error
 }
 
 // Open joins the group, and begins to claim; Run reads.
@@ -80,6 +82,11 @@ func Open(w Worker) (_ *Member, err error) {
 	if m.Marshaler, err = marshal.NewMarshaler(m.Client, w.Group, w.Brokers, options...); err != nil {
 		return nil, errors.Join(err, m.close())
 	}
+	events := m.Marshaler.Events(context.Background())
+	m.listening.Go(func() { m.listen(events) })
+	if m.Read == Channel {
+		m.record.Note(testutil.Offered)
+	}
 	if m.Consumer, err = m.Marshaler.NewConsumer(w.Topics, w.Options); err != nil {
 		m.Marshaler.Terminate()
 		return nil, errors.Join(err, m.close())
@@ -87,10 +94,26 @@ func Open(w Worker) (_ *Member, err error) {
 	return m, nil
 }
 
+// listen notes what it is told of its claims, until the marshaler is over.
+func (m *Member) listen(events iter.Seq[marshal.Event]) {
+	for e := range events {
+		since := testutil.Now() - time.Since(e.Time).Nanoseconds()
+		switch e.Kind {
+		case marshal.ClaimStarted:
+			m.record.Held(since, e.Topic, e.Partition, e.Token)
+		case marshal.ClaimReleased, marshal.ClaimLost:
+			m.record.Over(since, e.Topic, e.Partition, e.Token)
+		}
+	}
+}
+
 // LogFile is where a worker writes its log lines.
 func LogFile(dir, process string) string { return filepath.Join(dir, process+".log") }
 
-func (m *Member) close() error { return errors.Join(m.record.Close(), m.log.Close()) }
+func (m *Member) close() error {
+	m.listening.Wait()
+	return errors.Join(m.record.Close(), m.log.Close())
+}
 
 // Run reads until the consumer ends: when ctx does, or when somebody terminates it. Every message is noted and committed.
 func (m *Member) Run(ctx context.Context) error {

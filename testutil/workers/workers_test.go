@@ -62,6 +62,24 @@ func TestAWorkerProcessReadsInEachWayNotesItAndEndsBySIGTERM(t *testing.T) {
 		at, _, err := c.Committed("group-"+string(read), "t", 0)
 		require.NoError(t, err)
 		assert.EqualValues(t, 100, at)
+		logs, err := testutil.ReadHandoutLogs(dir)
+		require.NoError(t, err)
+		l := testutil.Linearize(testutil.Evidence{Logs: logs})
+		assert.NoError(t, l.Err())
+		had := map[testutil.Place][2]int{}
+		for _, h := range logs[0].Holdings {
+			n := had[h.Place]
+			if h.Over {
+				n[1]++
+			} else {
+				n[0]++
+			}
+			had[h.Place] = n
+			assert.Positive(t, h.Token)
+			assert.LessOrEqual(t, h.Since, h.Noted)
+			assert.Less(t, h.Noted-h.Since, patience.Nanoseconds())
+		}
+		assert.Equal(t, map[testutil.Place][2]int{{Topic: "t", Partition: 0}: {1, 1}, {Topic: "t", Partition: 1}: {1, 1}}, had, "it has written down what it was told")
 		text, err := os.ReadFile(LogFile(dir, "w"))
 		require.NoError(t, err)
 		assert.Contains(t, string(text), "joined the group as w")

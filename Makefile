@@ -11,6 +11,7 @@ BENCH ?= .
 BROKERS ?=
 FLOWS ?=
 TESTFLAGS ?=
+PACKAGE ?=
 
 .PHONY: help
 help: ## This list
@@ -45,6 +46,10 @@ fuzz: ## Every fuzz target for FUZZTIME=30s each
 .PHONY: bench
 bench: ## The benchmarks of this module: BENCH=regexp
 	go test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+
+.PHONY: mutants
+mutants: ## Change floor 1 in small ways, one at a time, and see that its tests notice: PACKAGE=window for one package
+	go run ./internal/mutate $(PACKAGE)
 
 .PHONY: lint
 lint: ## gofmt, go vet, go mod tidy, staticcheck

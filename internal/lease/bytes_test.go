@@ -174,6 +174,14 @@ func TestParseWorldTakesNothingButCanonicalBytes(t *testing.T) {
 	}
 }
 
+// lives makes the life of a topic that had these ids, oldest first.
+func lives(ids ...string) (l *life) {
+	for _, id := range ids {
+		l = &life{topicID(id), l}
+	}
+	return l
+}
+
 func TestParseWorldRefusesWhatCannotBe(t *testing.T) {
 	build := func(change func(s *script)) []byte {
 		s := rich(t)
@@ -202,11 +210,11 @@ func TestParseWorldRefusesWhatCannotBe(t *testing.T) {
 		"a grace above the most":        func(s *script) { instanceOf(s, "parked").TTL = MaxGrace + 1 },
 		"seq 0":                         func(s *script) { instanceOf(s, "a").Seq = 0 },
 		"interests of the parked":       func(s *script) { instanceOf(s, "parked").Interests = []Interest{{}} },
-		"a topic id replaced by itself": func(s *script) { slotOf(s, "t/0").replaced = []TopicID{topicID("B")} },
+		"a topic id replaced by itself": func(s *script) { slotOf(s, "t/0").life = lives("B", "B") },
 		"five replaced topic ids": func(s *script) {
-			slotOf(s, "t/0").replaced = []TopicID{topicID("v"), topicID("w"), topicID("x"), topicID("y"), topicID("z")}
+			slotOf(s, "t/0").life = lives("v", "w", "x", "y", "z", "B")
 		},
-		"a topic id without progress": func(s *script) { slotOf(s, "v").topicID = topicID("A") },
+		"a topic id without progress": func(s *script) { slotOf(s, "v").life = lives("A") },
 		"progress of a whole topic":   func(s *script) { slotOf(s, "v").next = 5 },
 		"a token base out of range":   func(s *script) { s.w.tokenBase = MaxTokenBase },
 		"a topic without a name":      func(s *script) { s.w.topics["w"].name = "" },

@@ -4,52 +4,63 @@ import "github.com/kafka-marshal/marshal/internal/rule"
 
 // assign gives a key to an instance. The caller has seen to it that nobody holds a conflicting one.
 func (w *World) assign(s *slot, owner *instance, epoch int64) {
-	if s.owner != owner {
-		if s.owner != nil {
+	w.discount(s)
+	if !s.heldBy(owner) {
+		if s.held() {
 			s.owner.held.remove(s)
 		} else {
-			s.topic.leased.add(s)
+			s.topic.leased++
 		}
 		owner.held.add(s)
 	}
-	s.owner, s.epoch, s.client = owner, epoch, owner.Client
-	w.sumLease(s)
+	s.owner, s.epoch = owner, epoch
+	w.count(s)
 }
 
 // free takes a key from its owner; who that was, and its epoch, are kept.
 func (w *World) free(s *slot) {
-	s.topic.leased.remove(s)
+	w.discount(s)
+	s.topic.leased--
 	s.owner.held.remove(s)
-	s.owner = nil
-	w.sumLease(s)
+	w.count(s)
+}
+
+// freeAll takes all from an instance.
+func (w *World) freeAll(in *instance) {
+	for s := in.held.last(); s != nil; s = in.held.last() {
+		w.free(s)
+	}
 }
 
 // grant is what a key was before a Claim changed it.
 type grant struct {
-	slot   *slot
-	owner  *instance
-	epoch  int64
-	client string
+	slot  *slot
+	owner *instance
+	epoch int64
+	held  bool
 }
 
 func (w *World) note(s *slot) {
-	w.journal = append(w.journal, grant{s, s.owner, s.epoch, s.client})
+	w.journal = append(w.journal, grant{s, s.owner, s.epoch, s.held()})
 }
 
 // undo takes back every grant of the Claim that is being applied, newest first.
 func (w *World) undo() {
 	for i := len(w.journal) - 1; i >= 0; i-- {
 		g := &w.journal[i]
-		if g.slot.owner != nil {
-			w.free(g.slot)
+		s := g.slot
+		if s.held() {
+			w.free(s)
 		}
-		if g.owner != nil {
-			w.assign(g.slot, g.owner, g.epoch)
+		if g.held {
+			w.assign(s, g.owner, g.epoch)
+			continue
 		}
-		g.slot.epoch, g.slot.client = g.epoch, g.client
-		w.sumLease(g.slot)
-		if g.slot.empty() {
-			w.dropSlot(g.slot)
+		w.discount(s)
+		s.owner, s.epoch = g.owner, g.epoch
+		w.count(s)
+		if s.empty() {
+			w.dropSlot(s)
 		}
 	}
 }
@@ -95,12 +106,11 @@ func (a *application) claimKey(k Key) (Reason, InstanceID) {
 	}
 	t := w.topics[k.Topic]
 	s := t.find(k.Partition)
-	if s != nil && s.owner == a.author {
+	if s.heldBy(a.author) {
 		a.keyEvent(Held, a.author.ID, k, s.epoch)
 		return NoReason, InstanceID{}
 	}
-	held := t.inTheWay(k.Partition)
-	for _, h := range held {
+	for h := range t.inTheWay(k.Partition) {
 		if !a.mayTakeFrom(h.owner) {
 			return HeldByOther, h.owner.ID
 		}
@@ -112,7 +122,7 @@ func (a *application) claimKey(k Key) (Reason, InstanceID) {
 		t = w.topic(k.Topic)
 	}
 	s = w.makeSlot(t, k.Partition)
-	from := a.endParked(s, held)
+	from := a.endParked(s)
 	w.note(s)
 	w.assign(s, a.author, a.rec.Offset)
 	a.keyEvent(Granted, a.author.ID, s.key(), s.epoch).By = from
@@ -126,20 +136,20 @@ func (a *application) mayTakeFrom(holder *instance) bool {
 
 // endParked ends the leases in the way of s, held by parked instances, and gives the holder that s comes from. A lease on
 // s itself passes to the author at once.
-func (a *application) endParked(s *slot, held []*slot) (from InstanceID) {
-	if len(held) == 0 {
-		return InstanceID{}
+func (a *application) endParked(s *slot) (from InstanceID) {
+	if s.held() {
+		return s.owner.ID
 	}
-	from = held[0].owner.ID
-	if held[0] == s {
-		return from
-	}
-	for _, h := range held {
-		a.w.note(h)
+	w, first := a.w, len(a.w.journal)
+	for h := range s.topic.inTheWay(s.partition) {
+		w.note(h)
 		a.keyEvent(Released, h.owner.ID, h.key(), h.epoch).By = a.author.ID
 	}
-	for leased := &s.topic.leased; len(leased.slots) > 0; {
-		a.w.free(leased.slots[len(leased.slots)-1])
+	for _, g := range w.journal[first:] {
+		w.free(g.slot)
+	}
+	if len(w.journal) > first {
+		from = w.journal[first].owner.ID
 	}
 	return from
 }

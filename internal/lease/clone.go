@@ -7,7 +7,7 @@ func (w *World) Clone() *World {
 	c := &World{}
 	*c = *w
 	c.clear()
-	c.keys, c.marks, c.joins, c.partitions = w.keys, w.marks, w.joins, w.partitions
+	c.keys, c.marked, c.joins, c.partitions = w.keys, w.marked, w.joins, w.partitions
 	c.versions = w.versions
 	c.planSum, c.restSum, c.quietSum = w.planSum, w.restSum, w.quietSum
 	c.present = c.cloneInstances(w.present)
@@ -18,7 +18,7 @@ func (w *World) Clone() *World {
 		}
 	}
 	for _, t := range w.orderedTopics() {
-		c.cloneTopic(t)
+		c.cloneTopic(w, t)
 	}
 	return c
 }
@@ -26,48 +26,50 @@ func (w *World) Clone() *World {
 func (c *World) cloneInstances(from []*instance) []*instance {
 	block, to := make([]instance, len(from)), make([]*instance, len(from))
 	for i, in := range from {
+		in.index = i
 		block[i] = *in
-		block[i].held.slots, block[i].marks = nil, nil // cloneSlot fills them; interests are never changed in place
+		block[i].held, block[i].marks = heldList{slots: make([]*slot, 0, in.held.len())}, nil // cloneSlot fills them; interests are never changed in place
 		to[i] = &block[i]
 		c.instances[in.ID] = to[i]
 	}
 	return to
 }
 
-func (c *World) cloneTopic(from *topic) {
+func (c *World) cloneTopic(w *World, from *topic) {
 	t := &topic{}
 	*t = *from
-	t.slots = index{}
+	t.slots, t.known, t.leased = index{}, 0, 0
 	t.stated = slices.Clone(from.stated)
-	t.leased.slots = nil
 	t.whole = nil
 	c.topics[t.name] = t
-	block := make([]slot, from.known())
-	t.order = make([]*slot, len(from.order))
-	for i, s := range from.ordered() {
-		t.order[i] = &block[i]
-		c.cloneSlot(t, &block[i], s)
-		t.slots.put(&block[i], i)
+	block := make([]slot, from.keys())
+	for s := range from.slots.all() {
+		c.cloneSlot(w, t, &block[t.known], s)
+		t.slots.put(&block[t.known], int(t.known))
+		t.known++
 	}
-	t.unsorted = false
 	if from.whole != nil {
 		t.whole = &block[len(block)-1]
-		c.cloneSlot(t, t.whole, from.whole)
+		c.cloneSlot(w, t, t.whole, from.whole)
 	}
 }
 
-func (c *World) cloneSlot(t *topic, s, from *slot) {
+func (c *World) cloneSlot(w *World, t *topic, s, from *slot) {
 	*s = *from
 	s.topic = t
-	s.marks = nil
-	for _, in := range from.marks {
-		in = c.instances[in.ID]
-		s.marks = append(s.marks, in)
-		in.marks = append(in.marks, s)
+	if from.owner != nil && from.owner.Status != Ended { // of an ended one nothing changes any more
+		s.owner = c.present[from.owner.index]
 	}
-	if from.owner != nil {
-		s.owner = c.instances[from.owner.ID]
+	if from.held() {
 		s.owner.held.add(s)
-		t.leased.add(s)
+		t.leased++
+	}
+	if w.marked == 0 {
+		return
+	}
+	for _, in := range w.marks[from] {
+		in = c.present[in.index]
+		c.marks[s] = append(c.marks[s], in)
+		in.marks = append(in.marks, s)
 	}
 }

@@ -1,5 +1,7 @@
 package lease
 
+import "encoding/binary"
+
 // The digest of a world is a sum of one hash per fact, so a change of one fact costs one subtraction and one addition
 // whatever the world's size. It finds bugs and foreign writers, it does not resist somebody who looks for collisions.
 // Two sums are kept: of what a plan depends on, and of all the rest, which every heartbeat changes.
@@ -43,7 +45,10 @@ func hashString(s string) uint64 {
 	return mix(h, rest)
 }
 
-func hashID(id [16]byte) uint64 { return hashString(string(id[:])) }
+// hashID makes no string of an id: it is asked for with every position.
+func hashID(id [16]byte) uint64 {
+	return mix(mix(golden, binary.LittleEndian.Uint64(id[:8])), binary.LittleEndian.Uint64(id[8:]))
+}
 
 // Digest is a hash of the world's value, kept up incrementally: equal worlds have equal digests. The id of the
 // coordination topic is no part of it, since one process may know it where another does not.
@@ -105,31 +110,50 @@ func (w *World) sumEnded(in *instance) {
 	replaceSum(&w.restSum, &in.restSum, finish(h))
 }
 
-// sumLease brings what a key's lease, or the memory of its last owner, adds up to date.
-func (w *World) sumLease(s *slot) {
-	var lease, last uint64
+// hash is that of the key.
+func (s *slot) hash() uint64 { return mix(s.topic.hash, uint64(uint32(s.partition))) }
+
+// leaseSums is what a key's lease adds to the plan's sum, or the memory of its last owner to the other. It is told anew
+// when it is taken out, rather than kept in every slot.
+func (s *slot) leaseSums() (plan, rest uint64) {
 	switch {
-	case s.owner != nil:
-		lease = finish(mix(mix(mix(tagLease, s.hash), s.owner.hash), uint64(s.epoch)))
+	case s.held():
+		return finish(mix(mix(mix(tagLease, s.hash()), s.owner.hash), uint64(s.epoch))), 0
 	case s.epoch != NoEpoch:
-		last = finish(mix(mix(mix(tagLastOwner, s.hash), hashString(s.client)), uint64(s.epoch)))
+		return 0, finish(mix(mix(mix(tagLastOwner, s.hash()), hashString(s.owner.Client)), uint64(s.epoch)))
 	}
-	replaceSum(&w.planSum, &s.leaseSum, lease)
-	replaceSum(&w.restSum, &s.lastSum, last)
+	return 0, 0
 }
 
-func markSum(s *slot, in *instance) uint64 { return finish(mix(mix(tagMark, s.hash), in.hash)) }
-
-// sumTopicID brings what a partition's topic ids add up to date; sumProgress is to follow.
-func (s *slot) sumTopicID() {
-	h := mix(mix(tagProgress, s.hash), hashID(s.topicID))
-	for _, id := range s.replaced {
-		h = mix(h, hashID(id))
-	}
-	s.progressBase = h
+// discount takes what a key's lease adds out of the sums, before it changes.
+func (w *World) discount(s *slot) {
+	plan, rest := s.leaseSums()
+	w.planSum -= plan
+	w.restSum -= rest
 }
 
-// sumProgress brings what a partition's progress adds up to date.
-func (w *World) sumProgress(s *slot) {
-	replaceSum(&w.restSum, &s.progressSum, finish(mix(s.progressBase, uint64(s.next))))
+// count brings it in again.
+func (w *World) count(s *slot) {
+	plan, rest := s.leaseSums()
+	w.planSum += plan
+	w.restSum += rest
+}
+
+func markSum(s *slot, in *instance) uint64 { return finish(mix(mix(tagMark, s.hash()), in.hash)) }
+
+// lifeHash is the hash of all of a partition's progress but next.
+func (s *slot) lifeHash() uint64 {
+	h := mix(tagProgress, s.hash())
+	for l := s.life; l != nil; l = l.before {
+		h = mix(h, hashID(l.id))
+	}
+	return h
+}
+
+// progressSum is what a partition's progress adds; h is its lifeHash.
+func (s *slot) progressSum(h uint64) uint64 {
+	if s.next == NoProgress {
+		return 0
+	}
+	return finish(mix(h, uint64(s.next)))
 }

@@ -62,14 +62,14 @@ func (w *World) AppendBinary(b []byte) []byte {
 	topics := w.orderedTopics()
 	known := 0
 	for _, t := range topics {
-		if t.known() > 0 {
+		if t.keys() > 0 {
 			known++
 		}
 	}
 	b = appendInt(b, int64(known))
 	for _, t := range topics {
-		if t.known() > 0 {
-			b = t.append(b)
+		if t.keys() > 0 {
+			b = w.appendTopic(b, t)
 		}
 	}
 	return b
@@ -135,60 +135,60 @@ func compareEnded(a, b *instance) int {
 	return cmp.Or(cmp.Compare(a.EndedAt, b.EndedAt), cmp.Compare(a.FirstJoin, b.FirstJoin))
 }
 
-// known is of how many keys of the topic something is known.
-func (t *topic) known() int {
+// keys is of how many keys of the topic something is known.
+func (t *topic) keys() int {
 	if t.whole != nil {
-		return len(t.order) + 1
+		return int(t.known) + 1
 	}
-	return len(t.order)
+	return int(t.known)
 }
 
-func (t *topic) append(b []byte) []byte {
+func (w *World) appendTopic(b []byte, t *topic) []byte {
 	b = appendString(b, t.name)
-	b = appendInt(b, int64(t.known()))
+	b = appendInt(b, int64(t.keys()))
 	if t.whole != nil {
-		b = t.whole.append(b)
+		b = w.appendSlot(b, t.whole)
 	}
-	for _, s := range t.ordered() {
-		b = s.append(b)
+	for s := range t.slots.all() {
+		b = w.appendSlot(b, s)
 	}
 	return b
 }
 
-func (s *slot) append(b []byte) []byte {
+func (w *World) appendSlot(b []byte, s *slot) []byte {
 	b = appendInt(b, int64(s.partition)+1)
 	at := len(b)
 	b = append(b, 0)
 	var is byte
 	switch {
-	case s.owner != nil:
+	case s.held():
 		is |= keyHeld
 		b = appendInt(b, int64(s.owner.index))
 		b = appendInt(b, s.epoch)
 	case s.epoch != NoEpoch:
 		is |= keyOwned
-		b = appendString(b, s.client)
+		b = appendString(b, s.owner.Client)
 		b = appendInt(b, s.epoch)
 	}
 	if s.next != NoProgress {
 		is |= keyProgress
 		b = appendInt(b, s.next)
 	}
-	if !s.topicID.IsZero() {
+	if s.life != nil {
 		is |= keyIdentified
-		b = append(b, s.topicID[:]...)
-	}
-	if len(s.replaced) > 0 {
-		is |= keyReplaced
-		b = appendInt(b, int64(len(s.replaced)))
-		for _, id := range s.replaced {
-			b = append(b, id[:]...)
+		b = append(b, s.life.id[:]...)
+		if replaced := s.life.replaced(); len(replaced) > 0 {
+			is |= keyReplaced
+			b = appendInt(b, int64(len(replaced)))
+			for _, id := range replaced {
+				b = append(b, id[:]...)
+			}
 		}
 	}
-	if len(s.marks) > 0 {
+	if w.marked > 0 && len(w.marks[s]) > 0 {
 		is |= keyMarked
-		b = appendInt(b, int64(len(s.marks)))
-		for _, in := range s.marks {
+		b = appendInt(b, int64(len(w.marks[s])))
+		for _, in := range w.marks[s] {
 			b = appendInt(b, int64(in.index))
 		}
 	}

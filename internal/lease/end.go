@@ -53,9 +53,8 @@ func (a *application) end(in *instance) {
 			e.By = a.author.ID
 		}
 	}
-	for held := &in.held; len(held.slots) > 0; {
-		w.free(held.slots[len(held.slots)-1])
-	}
+	w.freeAll(in)
+	in.held = heldList{}
 	a.unmark(in)
 	w.retire(in)
 	i, _ := slices.BinarySearchFunc(w.present, in.FirstJoin, func(o *instance, at int64) int { return cmp.Compare(o.FirstJoin, at) })

@@ -48,7 +48,7 @@ func (a *application) takeOver(t *instance) {
 	for _, s := range t.held.ordered() {
 		a.keyEvent(TakenOver, a.author.ID, s.key(), a.rec.Offset).By = t.ID
 	}
-	for held := &t.held; len(held.slots) > 0; {
-		a.w.assign(held.slots[len(held.slots)-1], a.author, a.rec.Offset)
+	for s := t.held.last(); s != nil; s = t.held.last() {
+		a.w.assign(s, a.author, a.rec.Offset)
 	}
 }

@@ -48,7 +48,6 @@ func (w *World) create(rec *Record) *instance {
 // admit puts an instance that is alive or parked into the indices.
 func (w *World) admit(in *instance) {
 	in.hash = hashID(in.ID)
-	in.held.which = ofOwner
 	w.instances[in.ID] = in
 	w.present = append(w.present, in)
 	if in.Status == Alive {

@@ -92,21 +92,21 @@ func TestLimitOfMarks(t *testing.T) {
 	for range MaxMarks / 1024 {
 		claim, release := Record{Kind: KindClaim}, Record{Kind: KindRelease, Release: Release{Unfit: true}}
 		for range 1024 {
-			k := Key{"t", int32(f.w.marks + len(claim.Claim.Keys))}
+			k := Key{"t", int32(f.w.marked + len(claim.Claim.Keys))}
 			claim.Claim.Keys = append(claim.Claim.Keys, k)
 			release.Release.Keys = append(release.Release.Keys, ReleasedKey{Key: k, Epoch: f.w.Last() + 1})
 		}
 		f.write(numbered(1), claim)
 		f.write(numbered(1), release)
 	}
-	assert.Equal(t, MaxMarks, f.w.marks)
+	assert.Equal(t, MaxMarks, f.w.marked)
 	f.write(numbered(1), Record{Kind: KindClaim, Claim: Claim{Keys: keys("u/0")}})
 	events := f.write(numbered(1), Record{Kind: KindRelease, Release: Release{Unfit: true, Keys: []ReleasedKey{releasing("u/0", f.w.Last())}}})
 	assert.Equal(t, []EventKind{Renewed, Released, Ignored}, []EventKind{events[0].Kind, events[1].Kind, events[2].Kind})
 	assert.Equal(t, TooMany, events[2].Reason)
 	assert.False(t, f.w.HasMark(key("u/0")))
 	f.write(numbered(1), member())
-	assert.Zero(t, f.w.marks)
+	assert.Zero(t, f.w.marked)
 	require.NoError(t, checkWorld(f.w))
 }
 

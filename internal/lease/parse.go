@@ -21,7 +21,7 @@ var ErrTwoOwners = errors.New("a key has two owners")
 // (no key held twice, no whole topic beside a partition of it, nothing newer than the last record, nothing over a
 // limit), and allocates in proportion to len(b).
 func ParseWorld(b []byte) (*World, error) {
-	p := parser{rest: b, w: NewWorld(TopicID{})}
+	p := parser{rest: b, w: NewWorld(TopicID{}), former: map[string]*instance{}}
 	p.world()
 	if p.err == nil && len(p.rest) > 0 {
 		p.fail("%d bytes too many", len(p.rest))
@@ -38,9 +38,10 @@ func ParseWorld(b []byte) (*World, error) {
 
 // parser reads a world. After the first error it reads zeros and counts of zero, so loops end.
 type parser struct {
-	rest []byte
-	w    *World
-	err  error
+	rest   []byte
+	w      *World
+	former map[string]*instance // the last owners of free keys, by client id: nothing else is known of them
+	err    error
 }
 
 func (p *parser) fail(msg string, args ...any) {
@@ -261,8 +262,8 @@ func (p *parser) slot(t *topic) {
 	case is&keyHeld != 0:
 		p.lease(s)
 	case is&keyOwned != 0:
-		s.client, s.epoch = p.string(MaxLabel), p.offset()
-		w.sumLease(s)
+		s.owner, s.epoch = p.lastOwner(), p.offset()
+		w.count(s)
 	}
 	if is&keyProgress != 0 {
 		p.progress(s, is)
@@ -291,7 +292,7 @@ func (p *parser) lease(s *slot) {
 		return
 	}
 	p.check(epoch > owner.FirstJoin || rule.Broken(rule.FirstJoin), "lease older than its owner")
-	if len(s.topic.inTheWay(s.partition)) > 0 {
+	for range s.topic.inTheWay(s.partition) {
 		p.fail("%w: %s/%d is held beside a conflicting key", ErrTwoOwners, s.topic.name, s.partition)
 	}
 	if p.err == nil {
@@ -302,25 +303,41 @@ func (p *parser) lease(s *slot) {
 func (p *parser) progress(s *slot, is int64) {
 	s.next = p.int(math.MaxInt64)
 	if is&keyIdentified != 0 {
-		s.topicID = p.id()
-		p.check(!s.topicID.IsZero(), "empty topic id")
+		s.life = p.life(s.topic, is)
 	}
+	p.w.restSum += s.progressSum(s.lifeHash())
+}
+
+// life reads a topic id and those that it has replaced.
+func (p *parser) life(t *topic, is int64) *life {
+	id := TopicID(p.id())
+	p.check(!id.IsZero(), "empty topic id")
+	var before *life
 	if is&keyReplaced != 0 {
 		n := p.int(MaxReplaced)
 		p.check(n > 0, "no replaced topic ids")
 		for ; n > 0 && p.err == nil; n-- {
-			id := TopicID(p.id())
-			p.check(!id.IsZero() && id != s.topicID && !s.replacedID(id), "topic id replaced twice")
-			s.replaced = append(s.replaced, id)
+			before = &life{p.id(), before}
+			p.check(!before.id.IsZero() && before.id != id && !before.replaces(before.id), "topic id replaced twice")
 		}
 	}
-	s.sumTopicID()
-	p.w.sumProgress(s)
+	return t.live(id, before)
+}
+
+// lastOwner reads the client id of an instance that need not be there any more.
+func (p *parser) lastOwner() *instance {
+	client := p.bytes(int(p.int(MaxLabel)))
+	in := p.former[string(client)]
+	if in == nil {
+		in = &instance{Instance: Instance{Client: string(client), Status: Ended}}
+		p.former[in.Client] = in
+	}
+	return in
 }
 
 func (p *parser) marks(s *slot) {
 	n := p.count(1)
-	p.check(n > 0 && p.w.marks+n <= MaxMarks, "number of marks")
+	p.check(n > 0 && p.w.marked+n <= MaxMarks, "number of marks")
 	for before := int64(-1); n > 0 && p.err == nil; n-- {
 		in := p.instanceAt()
 		if p.err != nil {
@@ -328,6 +345,6 @@ func (p *parser) marks(s *slot) {
 		}
 		p.check(in.FirstJoin > before, "marks out of order")
 		before = in.FirstJoin
-		p.w.addMark(in, s, len(s.marks))
+		p.w.addMark(in, s, len(p.w.marks[s]))
 	}
 }

@@ -1,10 +1,6 @@
 package lease
 
-import (
-	"slices"
-
-	"github.com/kafka-marshal/marshal/internal/rule"
-)
+import "github.com/kafka-marshal/marshal/internal/rule"
 
 // heartbeat moves the progress of what its author holds.
 func (a *application) heartbeat() {
@@ -16,7 +12,7 @@ func (a *application) heartbeat() {
 			epoch := tp.Epochs[n]
 			held := t.cover(p)
 			switch {
-			case held == nil || held.owner != a.author:
+			case !held.heldBy(a.author):
 				a.skipped(Key{tp.Topic, p}, NotHeld)
 			case held.epoch != epoch && !rule.Broken(rule.Epoch):
 				a.skipped(Key{tp.Topic, p}, OldEpoch)
@@ -54,9 +50,9 @@ func (a *application) unreportable(t *topic, s *slot, p int32, id TopicID, next 
 		return Malformed
 	case s == nil && a.w.full():
 		return TooMany
-	case s != nil && s.replacedID(id):
+	case s != nil && s.life.replaces(id):
 		return OldTopic
-	case s != nil && next < s.next && id.Same(s.topicID):
+	case s != nil && next < s.next && id.Same(s.life.topicID()):
 		return Behind
 	}
 	return NoReason
@@ -73,22 +69,14 @@ func (a *application) names(t *topic, id TopicID) bool {
 	return id.Same(t.named)
 }
 
-// replacedID tells whether id is one that another has replaced.
-func (s *slot) replacedID(id TopicID) bool {
-	return len(s.replaced) > 0 && !id.IsZero() && slices.Contains(s.replaced, id)
-}
-
 // setProgress sets progress and topic id. Another id than the known one replaces it: the topic was recreated.
 func (w *World) setProgress(s *slot, id TopicID, next int64) {
-	known := s.next != NoProgress
-	if !known || id != s.topicID && !id.IsZero() {
-		if known && !s.topicID.IsZero() {
-			old := s.replaced[max(0, len(s.replaced)+1-MaxReplaced):]
-			s.replaced = append(slices.Clone(old), s.topicID)
-		}
-		s.topicID = id
-		s.sumTopicID()
+	h := s.lifeHash()
+	w.restSum -= s.progressSum(h)
+	if !id.IsZero() && id != s.life.topicID() {
+		s.life = s.topic.live(id, s.life.newest(MaxReplaced))
+		h = s.lifeHash()
 	}
 	s.next = next
-	w.sumProgress(s)
+	w.restSum += s.progressSum(h)
 }

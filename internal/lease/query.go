@@ -1,6 +1,9 @@
 package lease
 
-import "iter"
+import (
+	"iter"
+	"slices"
+)
 
 // Last is the offset of the group's newest record applied; -1: none.
 func (w *World) Last() int64 { return w.last }
@@ -45,7 +48,7 @@ func (w *World) Instances() iter.Seq[*Instance] {
 
 // Lease finds the lease on exactly this key.
 func (w *World) Lease(k Key) (Lease, bool) {
-	if s := w.topics[k.Topic].find(k.Partition); s != nil && s.owner != nil {
+	if s := w.topics[k.Topic].find(k.Partition); s != nil && s.held() {
 		return s.lease(), true
 	}
 	return Lease{}, false
@@ -61,8 +64,8 @@ func (w *World) Owner(topic string, partition int32) (Key, Lease, bool) {
 
 // Conflict finds a lease on k or on a key that conflicts with it: of several the lowest partition's.
 func (w *World) Conflict(k Key) (Key, Lease, bool) {
-	if in := w.topics[k.Topic].inTheWay(k.Partition); len(in) > 0 {
-		return in[0].key(), in[0].lease(), true
+	for s := range w.topics[k.Topic].inTheWay(k.Partition) {
+		return s.key(), s.lease(), true
 	}
 	return Key{}, Lease{}, false
 }
@@ -70,7 +73,7 @@ func (w *World) Conflict(k Key) (Key, Lease, bool) {
 // Conflicts yields the leases on k and on the keys that conflict with it, in the order of partitions.
 func (w *World) Conflicts(k Key) iter.Seq2[Key, Lease] {
 	return func(yield func(Key, Lease) bool) {
-		for _, s := range w.topics[k.Topic].inTheWay(k.Partition) {
+		for s := range w.topics[k.Topic].inTheWay(k.Partition) {
 			if !yield(s.key(), s.lease()) {
 				return
 			}
@@ -82,7 +85,7 @@ func (w *World) Conflicts(k Key) iter.Seq2[Key, Lease] {
 func (w *World) Leases() iter.Seq2[Key, Lease] {
 	return func(yield func(Key, Lease) bool) {
 		for _, t := range w.orderedTopics() {
-			for _, s := range t.leased.ordered() {
+			for s := range t.leases() {
 				if !yield(s.key(), s.lease()) {
 					return
 				}
@@ -109,7 +112,7 @@ func (w *World) HeldBy(id InstanceID) iter.Seq2[Key, Lease] {
 // HeldCount is how many leases an instance has.
 func (w *World) HeldCount(id InstanceID) int {
 	if in := w.instances[id]; in != nil {
-		return len(in.held.slots)
+		return in.held.len()
 	}
 	return 0
 }
@@ -128,9 +131,9 @@ func (w *World) Progress(topic string, partition int32) (Progress, bool) {
 }
 
 func (s *slot) progress() Progress {
-	p := Progress{TopicID: s.topicID, Next: s.next, Replaced: s.replaced, Client: s.client, Epoch: s.epoch}
+	p := Progress{TopicID: s.life.topicID(), Next: s.next, Replaced: s.life.replaced(), Client: s.client(), Epoch: s.epoch}
 	if whole := s.topic.whole; whole != nil && whole.epoch > p.Epoch {
-		p.Client, p.Epoch = whole.client, whole.epoch
+		p.Client, p.Epoch = whole.client(), whole.epoch
 	}
 	return p
 }
@@ -139,7 +142,7 @@ func (s *slot) progress() Progress {
 func (w *World) AllProgress() iter.Seq2[Key, Progress] {
 	return func(yield func(Key, Progress) bool) {
 		for _, t := range w.orderedTopics() {
-			for _, s := range t.ordered() {
+			for s := range t.slots.all() {
 				if !yield(s.key(), s.progress()) {
 					return
 				}
@@ -150,20 +153,16 @@ func (w *World) AllProgress() iter.Seq2[Key, Progress] {
 
 // Unfit tells whether (instance, key) is marked.
 func (w *World) Unfit(id InstanceID, k Key) bool {
-	s := w.topics[k.Topic].find(k.Partition)
-	if s == nil {
-		return false
-	}
-	for _, in := range s.marks {
-		if in.ID == id {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(w.unfit(k), func(in *instance) bool { return in.ID == id })
 }
 
 // HasMark tells whether anybody is marked unfit for the key.
-func (w *World) HasMark(k Key) bool {
-	s := w.topics[k.Topic].find(k.Partition)
-	return s != nil && len(s.marks) > 0
+func (w *World) HasMark(k Key) bool { return len(w.unfit(k)) > 0 }
+
+// unfit gives the instances that are marked unfit for a key.
+func (w *World) unfit(k Key) []*instance {
+	if w.marked == 0 {
+		return nil
+	}
+	return w.marks[w.topics[k.Topic].find(k.Partition)]
 }

@@ -6,7 +6,7 @@ import "github.com/kafka-marshal/marshal/internal/rule"
 func (a *application) ownSlot(k Key, epoch int64) *slot {
 	s := a.w.topics[k.Topic].find(k.Partition)
 	switch {
-	case s == nil || s.owner != a.author:
+	case !s.heldBy(a.author):
 		a.skipped(k, NotHeld)
 	case s.epoch != epoch:
 		a.skipped(k, OldEpoch)

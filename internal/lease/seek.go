@@ -45,8 +45,8 @@ func (a *application) unseekable(t *topic) Reason {
 	case t == nil && whole:
 		return NoReason
 	case whole:
-		for _, s := range t.order {
-			if s.replacedID(d.TopicID) {
+		for s := range t.slots.all() {
+			if s.life.replaces(d.TopicID) {
 				return OldTopic
 			}
 		}
@@ -59,7 +59,7 @@ func (a *application) unseekable(t *topic) Reason {
 		s := t.find(d.Key.Partition)
 		if s == nil {
 			missing = 1
-		} else if s.replacedID(d.TopicID) {
+		} else if s.life.replaces(d.TopicID) {
 			return OldTopic
 		}
 	}
@@ -75,14 +75,13 @@ func (a *application) seekTopic(t *topic) {
 	for p := range t.partitions() {
 		w.makeSlot(t, p)
 	}
-	for _, s := range t.order {
+	for s := range t.slots.all() {
 		w.setProgress(s, d.TopicID, d.Next)
 	}
-	leased := t.leased.ordered()
-	if len(leased) == 0 || leased[0].partition != WholeTopic {
+	if t.cover(WholeTopic) == nil {
 		a.sought(d.Key, nil)
 	}
-	for _, s := range leased {
+	for s := range t.leases() {
 		a.sought(s.key(), s)
 	}
 	w.prune(t)

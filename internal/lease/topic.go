@@ -2,20 +2,21 @@ package lease
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
 )
 
 // topic is the index of one topic: its keys, which of them are held, and how many partitions the alive state.
 type topic struct {
-	name     string
-	hash     uint64
-	whole    *slot   // of the whole topic; nil: nothing is known of it
-	slots    index   // of its partitions
-	order    []*slot // the same, put in order when it is walked
-	unsorted bool
-	leased   slotList // a whole topic alone, or partitions
-	stated   []stated // by rising count
+	name   string
+	hash   uint64
+	whole  *slot    // of the whole topic; nil: nothing is known of it
+	slots  index    // of its partitions
+	known  int32    // how many those are
+	leased int32    // how many of all are held: a whole topic alone, or partitions
+	life   *life    // the newest that a partition's progress belongs to
+	stated []stated // by rising count
 
 	// "One record names one id per topic": the id that the record at offset namedAt named. Of no meaning afterwards.
 	namedAt int64
@@ -29,7 +30,7 @@ func (w *World) topic(name string) *topic {
 	t := w.topics[name]
 	if t == nil {
 		name = strings.Clone(name)
-		t = &topic{name: name, hash: hashString(name), leased: slotList{which: ofTopic}, namedAt: -1}
+		t = &topic{name: name, hash: hashString(name), namedAt: -1}
 		w.topics[name] = t
 		w.topicOrder = nil
 	}
@@ -38,7 +39,7 @@ func (w *World) topic(name string) *topic {
 
 // prune forgets a topic of which nothing is known.
 func (w *World) prune(t *topic) {
-	if t.whole == nil && len(t.order) == 0 && len(t.stated) == 0 {
+	if t.whole == nil && t.known == 0 && len(t.stated) == 0 {
 		delete(w.topics, t.name)
 		w.topicOrder = nil
 	}
@@ -73,36 +74,45 @@ func (t *topic) cover(partition int32) *slot {
 	if t == nil {
 		return nil
 	}
-	if t.whole != nil && t.whole.owner != nil {
+	if t.whole != nil && t.whole.held() {
 		return t.whole
 	}
-	if s := t.slots.at(partition); s != nil && s.owner != nil {
+	if s := t.slots.at(partition); s != nil && s.held() {
 		return s
 	}
 	return nil
 }
 
-// inTheWay gives the held slots on the key or on one that conflicts with it, in order. t may be nil.
-func (t *topic) inTheWay(partition int32) []*slot {
-	if t == nil {
-		return nil
+// inTheWay yields the held slots on the key or on one that conflicts with it, in order. t may be nil.
+func (t *topic) inTheWay(partition int32) iter.Seq[*slot] {
+	return func(yield func(*slot) bool) {
+		if s := t.cover(partition); s != nil {
+			yield(s)
+		} else if partition == WholeTopic {
+			t.leases()(yield)
+		}
 	}
-	if partition == WholeTopic {
-		return t.leased.ordered()
-	}
-	if s := t.cover(partition); s != nil {
-		return t.leased.slots[s.pos[ofTopic] : s.pos[ofTopic]+1]
-	}
-	return nil
 }
 
-// ordered gives the slots of the partitions by number.
-func (t *topic) ordered() []*slot {
-	if t.unsorted {
-		slices.SortFunc(t.order, compareSlots)
-		t.unsorted = false
+// leases yields the held slots, in order, without a walk where there are none. t may be nil.
+func (t *topic) leases() iter.Seq[*slot] {
+	return func(yield func(*slot) bool) {
+		if t == nil || t.leased == 0 {
+			return
+		}
+		if s := t.cover(WholeTopic); s != nil {
+			yield(s)
+			return
+		}
+		left := t.leased
+		for s := range t.slots.all() {
+			if s.held() {
+				if left--; !yield(s) || left == 0 {
+					return
+				}
+			}
+		}
 	}
-	return t.order
 }
 
 // full tells whether there is no room for another slot.
@@ -113,21 +123,18 @@ func (w *World) makeSlot(t *topic, partition int32) *slot {
 	if s := t.find(partition); s != nil {
 		return s
 	}
-	s := &slot{topic: t, partition: partition, hash: mix(t.hash, uint64(uint32(partition))), epoch: NoEpoch, next: NoProgress}
+	s := &slot{topic: t, partition: partition, at: free, epoch: NoEpoch, next: NoProgress}
 	w.keys++
 	if partition == WholeTopic {
 		t.whole = s
 		return s
 	}
-	t.slots.put(s, len(t.order))
-	if n := len(t.order); n > 0 && t.order[n-1].partition > partition {
-		t.unsorted = true
-	}
-	t.order = append(t.order, s)
+	t.slots.put(s, int(t.known))
+	t.known++
 	return s
 }
 
-// dropSlot forgets a slot that is empty, one of the newest (an atomic Claim that is undone makes them).
+// dropSlot forgets a slot that is empty (an atomic Claim that is undone makes them).
 func (w *World) dropSlot(s *slot) {
 	t := s.topic
 	w.keys--
@@ -135,11 +142,7 @@ func (w *World) dropSlot(s *slot) {
 		t.whole = nil
 	} else {
 		t.slots.drop(s.partition)
-		i := len(t.order) - 1
-		for t.order[i] != s {
-			i--
-		}
-		t.order = slices.Delete(t.order, i, i+1)
+		t.known--
 	}
 	w.prune(t)
 }

@@ -33,11 +33,11 @@ type Instance struct {
 // instance is an Instance and what Apply finds through it.
 type instance struct {
 	Instance
-	hash  uint64   // of the id
-	size  int      // joinSize of its newest Join, while alive
-	held  slotList // its leases
-	marks []*slot  // the keys that it is unfit for, in no order
-	index int      // its place in the canonical bytes that are being written
+	hash  uint64 // of the id
+	size  int    // joinSize of its newest Join, while alive
+	held  heldList
+	marks []*slot // the keys that it is unfit for, in no order
+	index int     // its place in the canonical bytes that are being written
 
 	planSum, restSum, quietSum uint64 // what it adds to the digest, and to the version
 }
@@ -67,7 +67,7 @@ type World struct {
 	last       int64
 	tokenBase  int64
 	keys       int   // slots of all topics
-	marks      int   // unfit marks
+	marked     int   // unfit marks
 	joins      int   // sum of the sizes of the alive
 	partitions int64 // sum of the topics' counts
 
@@ -78,7 +78,8 @@ type World struct {
 	versions  [256]int32 // how many of the alive can read at most this wire version
 
 	topics     map[string]*topic
-	topicOrder []*topic // by name; nil: to be made anew
+	topicOrder []*topic              // by name; nil: to be made anew
+	marks      map[*slot][]*instance // who is unfit for a key, in the order of FirstJoin
 
 	planSum, restSum, quietSum uint64
 
@@ -97,5 +98,6 @@ func (w *World) clear() {
 	*w = World{
 		topicID: w.topicID, last: w.last, tokenBase: w.tokenBase,
 		instances: map[InstanceID]*instance{}, clients: map[string][]*instance{}, topics: map[string]*topic{},
+		marks: map[*slot][]*instance{},
 	}
 }

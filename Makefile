@@ -15,7 +15,7 @@ PACKAGE ?=
 
 .PHONY: help
 help: ## This list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 .PHONY: demo
 demo: ## Five worker processes through everything that goes wrong; MARSHAL_BROKERS=host:port for a real Kafka, PLANT=overlap|loss|regression|stale|released to see the checkers catch it
@@ -50,6 +50,10 @@ bench: ## The benchmarks of this module: BENCH=regexp
 .PHONY: mutants
 mutants: ## Change floor 1 in small ways, one at a time, and see that its tests notice: PACKAGE=window for one package
 	go run ./internal/mutate $(PACKAGE)
+
+.PHONY: mutants-list
+mutants-list: ## Break each rule of the protocol and run every net that must catch it; BREAK=rule for one
+	go run ./internal/mutants/list -break "$(BREAK)"
 
 .PHONY: lint
 lint: ## gofmt, go vet, go mod tidy, staticcheck

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/kafka-marshal/marshal/internal/lease"
+	"github.com/kafka-marshal/marshal/internal/rule"
 )
 
 // When a Base may be written (PROTOCOL.md §7).
@@ -71,6 +72,9 @@ func (b *Beginner) Add(rec *lease.Record, value []byte, now time.Duration) {
 
 // mayBegin tells whether a Base may be written: rule a, or rule b.
 func (b *Beginner) mayBegin() bool {
+	if rule.Broken(rule.BaseWait) {
+		return true
+	}
 	longAgo := b.begun && b.oldestKnown && !b.groupSeen && b.oldest <= b.probedAt-oldEnough
 	return longAgo || b.live >= quiet
 }

@@ -27,6 +27,7 @@ type place struct {
 var house = map[string]place{
 	"internal/rule":      {floor: ground},
 	"internal/scram":     {floor: ground},
+	"internal/mutants":   {ground, []string{"internal/rule", "internal/mutants"}},
 	"internal/lease":     {floor: floor1},
 	"internal/window":    {floor: floor1},
 	"internal/batch":     {floor: floor1},

@@ -64,6 +64,10 @@ func (a *application) skipped(k Key, reason Reason) {
 // authored applies a record that an instance wrote about itself: everything but Snapshot, Base and Probe (§5).
 func (a *application) authored() {
 	in := a.w.instances[a.rec.Instance]
+	if rule.Broken(rule.JoinAfterEnd) && a.rec.Kind == KindJoin && a.rec.Seq == 1 && in != nil && in.Status == Ended {
+		a.w.unremember(in)
+		in = nil
+	}
 	if reason := a.rejects(in); reason != NoReason {
 		a.ignored(reason)
 		return
@@ -154,8 +158,12 @@ func (a *application) base() {
 	case (b.Seen < w.last || b.Seen >= a.rec.Offset) && !rule.Broken(rule.BaseSeen):
 		a.ignored(BaseNotEmpty)
 	default:
+		ended := w.ended
 		w.clear()
 		w.tokenBase = b.TokenBase
+		if rule.Broken(rule.BaseForgets) {
+			w.remember(ended)
+		}
 		a.event(Rebased, InstanceID{})
 	}
 }

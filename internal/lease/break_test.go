@@ -3,12 +3,13 @@
 package lease
 
 import (
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/kafka-marshal/marshal/internal/mutants"
 	"github.com/kafka-marshal/marshal/internal/rule"
 )
 
@@ -61,6 +62,11 @@ func TestBrokenRules(t *testing.T) {
 			s.claim("b", "t/0")
 			return s.w.HeldCount(id("b")) == 1
 		},
+		rule.TokenOnce: func(s *script) bool {
+			s.append(Record{Kind: KindJoin, Instance: id("a"), Seq: 1, Join: Join{TokenBase: 7 << 20}})
+			s.append(Record{Kind: KindJoin, Instance: id("b"), Seq: 1, Join: Join{TokenBase: 5 << 20}})
+			return s.w.TokenBase() == 5<<20
+		},
 		rule.EndedMemory: func(s *script) bool {
 			s.join("a")
 			rec := Record{Kind: KindLeave, Instance: id("a"), Seq: 2, Offset: s.next}
@@ -71,9 +77,32 @@ func TestBrokenRules(t *testing.T) {
 		},
 	}
 	for r, is := range forbidden {
-		assert.False(t, is(newScript(t)), "%s, kept", r)
-		rule.Break(r)
-		assert.True(t, is(newScript(t)), "%s, broken", r)
-		rule.Break(rule.None)
+		t.Run(r.String(), func(t *testing.T) {
+			t.Cleanup(func() { rule.Break(rule.None) })
+			require.False(t, is(newScript(t)), "kept")
+			rule.Break(r)
+			require.True(t, is(newScript(t)), "broken")
+			t.Logf("caught by the script after 1 log")
+		})
+	}
+}
+
+// TestBrokenByFuzz breaks one rule after the other: random logs that find nothing prove nothing.
+func TestBrokenByFuzz(t *testing.T) {
+	const logs, length = 20_000, 3000
+	for _, r := range mutants.For(mutants.Fuzz) {
+		t.Run(r.String(), func(t *testing.T) {
+			t.Cleanup(func() { rule.Break(rule.None) })
+			rule.Break(r)
+			for n := range logs {
+				_, trace, err := judgeLog(randomBytes(uint64(n), length))
+				if err != nil {
+					check, _, _ := strings.Cut(err.Error(), ":")
+					t.Logf("caught by %s after %d logs, %d records\n%s\n%v", check, n+1, len(trace), tail(trace), err)
+					return
+				}
+			}
+			t.Errorf("nobody noticed in %d logs", logs)
+		})
 	}
 }

@@ -9,31 +9,34 @@ import (
 // checkWorld checks what must hold of any world by what it says of itself, and that its bytes, its digest and its copy
 // are as good as it is.
 func checkWorld(w *World) error {
+	if err := checkOwners(w); err != nil {
+		return err
+	}
 	b := w.AppendBinary(nil)
 	parsed, err := ParseWorld(b)
 	if err != nil {
-		return fmt.Errorf("own bytes: %w", err)
+		return fmt.Errorf("S1: own bytes: %w", err)
 	}
 	copied := w.Clone()
 	for what, o := range map[string]*World{"parsed": parsed, "copied": copied} {
 		switch {
 		case !bytes.Equal(b, o.AppendBinary(nil)):
-			return fmt.Errorf("%s: other bytes", what)
+			return fmt.Errorf("S1: %s: other bytes", what)
 		case w.Digest() != o.Digest():
-			return fmt.Errorf("%s: other digest", what)
+			return fmt.Errorf("S1: %s: other digest", what)
 		case w.Version() != o.Version():
-			return fmt.Errorf("%s: other version", what)
+			return fmt.Errorf("S1: %s: other version", what)
 		}
 		if err := checkOwners(o); err != nil {
-			return fmt.Errorf("%s: %w", what, err)
+			return fmt.Errorf("%w (%s)", err, what)
 		}
 	}
-	return checkOwners(w)
+	return nil
 }
 
 // checkOwners checks S2, and that all that can be asked for tells the same.
 func checkOwners(w *World) error {
-	whole, parts := map[string]bool{}, map[string]bool{}
+	whole := map[string]bool{}
 	held := map[InstanceID]int{}
 	epochs := 0
 	var before *Key
@@ -45,14 +48,14 @@ func checkOwners(w *World) error {
 		in := w.Instance(l.Instance)
 		switch {
 		case in == nil || in.Status == Ended:
-			return fmt.Errorf("%v is held by somebody who is not there", k)
+			return fmt.Errorf("S2: %v is held by somebody who is not there", k)
 		case l.Epoch > w.Last() || l.Epoch <= in.FirstJoin:
-			return fmt.Errorf("%v has epoch %d of no time of its owner", k, l.Epoch)
+			return fmt.Errorf("S5: %v has epoch %d of no time of its owner", k, l.Epoch)
 		}
 		if k.Partition == WholeTopic {
 			whole[k.Topic] = true
-		} else {
-			parts[k.Topic] = true
+		} else if whole[k.Topic] {
+			return fmt.Errorf("S2: %s is held whole and in parts", k.Topic)
 		}
 		if got, ok := w.Lease(k); !ok || got != l {
 			return fmt.Errorf("Lease(%v) differs from Leases", k)
@@ -82,11 +85,6 @@ func checkOwners(w *World) error {
 			return fmt.Errorf("Progress(%v) differs from AllProgress", k)
 		}
 		last = k
-	}
-	for topic := range whole {
-		if parts[topic] {
-			return fmt.Errorf("%s is held whole and in parts", topic)
-		}
 	}
 	present := int64(-1)
 	for in := range w.Instances() {

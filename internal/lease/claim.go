@@ -110,8 +110,11 @@ func (a *application) claimKey(k Key) (Reason, InstanceID) {
 		a.keyEvent(Held, a.author.ID, k, s.epoch)
 		return NoReason, InstanceID{}
 	}
+	if rule.Broken(rule.TopicConflict) && s != nil && s.held() && !a.mayTakeFrom(s.owner) {
+		return HeldByOther, s.owner.ID
+	}
 	for h := range t.inTheWay(k.Partition) {
-		if !a.mayTakeFrom(h.owner) {
+		if !a.mayTakeFrom(h.owner) && !a.overlooks(h, k.Partition) {
 			return HeldByOther, h.owner.ID
 		}
 	}
@@ -131,7 +134,8 @@ func (a *application) claimKey(k Key) (Reason, InstanceID) {
 
 // mayTakeFrom tells whether the author may have a key from its holder: only from a parked one with its own client id.
 func (a *application) mayTakeFrom(holder *instance) bool {
-	return holder.Status == IsParked && (holder.Client == a.author.Client || rule.Broken(rule.ParkedClient))
+	return (holder.Status == IsParked || rule.Broken(rule.LiveNamesake)) &&
+		(holder.Client == a.author.Client || rule.Broken(rule.ParkedClient))
 }
 
 // endParked ends the leases in the way of s, held by parked instances, and gives the holder that s comes from. A lease on
@@ -142,6 +146,9 @@ func (a *application) endParked(s *slot) (from InstanceID) {
 	}
 	w, first := a.w, len(a.w.journal)
 	for h := range s.topic.inTheWay(s.partition) {
+		if a.overlooks(h, s.partition) {
+			continue
+		}
 		w.note(h)
 		a.keyEvent(Released, h.owner.ID, h.key(), h.epoch).By = a.author.ID
 	}

@@ -37,11 +37,11 @@ func (a *application) spares(t *instance, renewed int64) Reason {
 
 // mayTakeOver tells whether the author, a newcomer, may have all that its silent namesake t holds.
 func (a *application) mayTakeOver(t *instance) bool {
-	return t.Client == a.author.Client &&
+	return (t.Client == a.author.Client || rule.Broken(rule.TakeoverClient)) &&
 		t.FirstJoin < a.author.FirstJoin &&
 		t.Status == Alive &&
 		(t.Renewed < a.author.FirstJoin || rule.Broken(rule.TakeoverOrder)) &&
-		len(a.w.clients[t.Client]) == 2 // the two of them, and no third
+		(len(a.w.clients[t.Client]) == 2 || rule.Broken(rule.TakeoverClient)) // the two of them, and no third
 }
 
 func (a *application) takeOver(t *instance) {

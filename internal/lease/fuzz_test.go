@@ -2,7 +2,9 @@ package lease
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -13,16 +15,27 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// runLog applies a log made of bytes to a world and to the model, and checks after each record that they are the same, that
-// S2, S4, S5 and S6 hold, and that the world is as good as its bytes and its copy. It gives what occurred.
+// runLog applies a log made of bytes, and fails the test where judgeLog finds something. It gives what occurred.
 func runLog(t testing.TB, input []byte) map[string]int {
+	occurred, trace, err := judgeLog(input)
+	require.NoError(t, err, "%s", tail(trace))
+	return occurred
+}
+
+// judgeLog applies a log made of bytes to a world and to the model, and checks after each record that S2, S4, S5 and S6 hold,
+// that the world is as good as its bytes and its copy, and that it is the model's. It gives what occurred, the log, and the
+// first thing that is wrong, which begins with the name of the check.
+func judgeLog(input []byte) (occurred map[string]int, trace []string, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v", r)
+		}
+	}()
 	src := newSource(input)
 	w, m := NewWorld(TopicID{9}), newModel(TopicID{9})
-	keys := slices.Concat(someKeys, otherKeys)
-	occurred := map[string]int{}
+	occurred = map[string]int{}
 	before := takeImage(w)
-	var trace []string
-	for !src.done() {
+	for err == nil && !src.done() {
 		rec := src.record(w)
 		trace = append(trace, show(&rec))
 		old := w.Clone()
@@ -33,31 +46,34 @@ func runLog(t testing.TB, input []byte) map[string]int {
 			occurred[eventNames[e.Kind]]++
 			occurred[reasonNames[e.Reason]]++
 		}
-		got, want := dumpWorld(w, someIDs, keys, someTopics), m.dump(someTopics)
-		if got != want {
-			t.Log(tail(trace))
-			require.Equal(t, want, got, "the world differs from the model")
-		}
 		after := takeImage(w)
-		if err := checkStep(before, after, &rec, events); err != nil {
-			t.Fatalf("%s\n%v", tail(trace), err)
-		}
-		if err := checkWorld(w); err != nil {
-			t.Fatalf("%s\n%v", tail(trace), err)
-		}
-		if !bytes.Equal(oldBytes, old.AppendBinary(nil)) {
-			t.Fatalf("%s\na copy changed with its original", tail(trace))
-		}
-		if (w.Version() == old.Version()) != (planDump(w) == planDump(old)) {
-			t.Fatalf("%s\nwhat a plan depends on, or its version, changed without the other", tail(trace))
-		}
-		// The copy goes the same way as the original.
-		if again := old.Apply(&rec, nil); !slices.Equal(events, again) || old.Digest() != w.Digest() {
-			t.Fatalf("%s\na copy went another way", tail(trace))
-		}
+		err = cmp.Or(checkStep(before, after, &rec, events), checkWorld(w), checkCopy(w, old, oldBytes, &rec, events), checkModel(w, m))
 		before = after
 	}
-	return occurred
+	return occurred, trace, err
+}
+
+// checkCopy checks that a copy from before the record did not change with its original, goes the same way, and that Version tells
+// whether what a plan depends on has changed.
+func checkCopy(w, old *World, oldBytes []byte, rec *Record, events []Event) error {
+	if !bytes.Equal(oldBytes, old.AppendBinary(nil)) {
+		return errors.New("copy: it changed with its original")
+	}
+	if (w.Version() == old.Version()) != (planDump(w) == planDump(old)) {
+		return errors.New("version: what a plan depends on, or its version, changed without the other")
+	}
+	if again := old.Apply(rec, nil); !slices.Equal(events, again) || old.Digest() != w.Digest() {
+		return errors.New("copy: it went another way")
+	}
+	return nil
+}
+
+func checkModel(w *World, m *model) error {
+	got, want := dumpWorld(w, someIDs, slices.Concat(someKeys, otherKeys), someTopics), m.dump(someTopics)
+	if got != want {
+		return fmt.Errorf("model: the world is\n%s\nand should be\n%s", got, want)
+	}
+	return nil
 }
 
 // show tells a record by what its kind gives a meaning to.
@@ -147,7 +163,7 @@ func checkStep(before, after image, rec *Record, events []Event) error {
 		p, is := after.progress[k]
 		switch {
 		case !is:
-			return fmt.Errorf("progress of %v is gone", k)
+			return fmt.Errorf("S4: progress of %v is gone", k)
 		case p.Epoch < old.Epoch:
 			return fmt.Errorf("S5: last epoch of %v went from %d to %d", k, old.Epoch, p.Epoch)
 		case rec.Kind == KindDirective || p.Next == old.Next && p.TopicID == old.TopicID:
@@ -157,7 +173,7 @@ func checkStep(before, after image, rec *Record, events []Event) error {
 			return fmt.Errorf("S6: progress of %v was moved by somebody who does not hold it", k)
 		}
 		if len(p.Replaced) > MaxReplaced {
-			return fmt.Errorf("%d replaced topic ids of %v", len(p.Replaced), k)
+			return fmt.Errorf("S4: %d replaced topic ids of %v", len(p.Replaced), k)
 		}
 	}
 	for id, in := range after.instances {

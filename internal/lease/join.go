@@ -3,6 +3,8 @@ package lease
 import (
 	"slices"
 	"strings"
+
+	"github.com/kafka-marshal/marshal/internal/rule"
 )
 
 // declare takes what a Join says into the world and gives its author, a new instance if in is nil. It gives nil, and
@@ -38,7 +40,7 @@ func (w *World) create(rec *Record) *instance {
 			TTL: min(max(j.TTL, MinTTL), MaxTTL), MaxVersion: j.MaxVersion, Status: Alive, FirstJoin: rec.Offset, Renewed: rec.Offset,
 		},
 	}
-	if w.tokenBase == 0 {
+	if w.tokenBase == 0 || rule.Broken(rule.TokenOnce) {
 		w.tokenBase = j.TokenBase
 	}
 	w.admit(in)
@@ -88,4 +90,8 @@ func (a *application) join(first bool) {
 	}
 	a.event(Interested, a.author.ID)
 	a.unmark(a.author)
+	if rule.Broken(rule.TTLOnce) {
+		a.author.TTL = min(max(a.rec.Join.TTL, MinTTL), MaxTTL)
+		a.w.sumInstance(a.author)
+	}
 }

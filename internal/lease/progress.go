@@ -12,9 +12,9 @@ func (a *application) heartbeat() {
 			epoch := tp.Epochs[n]
 			held := t.cover(p)
 			switch {
-			case !held.heldBy(a.author):
+			case !held.heldBy(a.author) && !(rule.Broken(rule.Holder) && held != nil):
 				a.skipped(Key{tp.Topic, p}, NotHeld)
-			case held.epoch != epoch && !rule.Broken(rule.Epoch):
+			case held.epoch != epoch && !rule.Broken(rule.Epoch) && !(rule.Broken(rule.Holder) && held.owner != a.author):
 				a.skipped(Key{tp.Topic, p}, OldEpoch)
 			default:
 				a.report(held, p, tp.TopicID, tp.Next[n], epoch)
@@ -52,7 +52,7 @@ func (a *application) unreportable(t *topic, s *slot, p int32, id TopicID, next 
 		return TooMany
 	case s != nil && s.life.replaces(id):
 		return OldTopic
-	case s != nil && next < s.next && id.Same(s.life.topicID()):
+	case s != nil && next < s.next && id.Same(s.life.topicID()) && !(rule.Broken(rule.ReleaseLowers) && a.rec.Kind != KindHeartbeat):
 		return Behind
 	}
 	return NoReason

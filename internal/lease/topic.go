@@ -100,11 +100,12 @@ func (t *topic) leases() iter.Seq[*slot] {
 		if t == nil || t.leased == 0 {
 			return
 		}
-		if s := t.cover(WholeTopic); s != nil {
-			yield(s)
-			return
-		}
 		left := t.leased
+		if s := t.cover(WholeTopic); s != nil {
+			if left--; !yield(s) || left == 0 { // it is alone, unless a rule is broken
+				return
+			}
+		}
 		for s := range t.slots.all() {
 			if s.held() {
 				if left--; !yield(s) || left == 0 {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/kafka-marshal/marshal/internal/lease"
+	"github.com/kafka-marshal/marshal/internal/rule"
 )
 
 // content is what a Join says of what we want.
@@ -39,6 +40,9 @@ func (m *Member) enter(now Now) {
 	m.join.at = m.now
 	if m.own.seq > 0 {
 		m.out.Appends = append(m.out.Appends, Append{m.join.first})
+		if rule.Broken(rule.Attempt) {
+			m.restart(m.join.first.Seq, now)
+		}
 		return
 	}
 	m.join.said = m.content()
@@ -72,8 +76,12 @@ func (m *Member) turnedAway(why lease.Reason) {
 }
 
 func (m *Member) joinRecord(c content) lease.Record {
+	ttl := m.cfg.TTL
+	if rule.Broken(rule.TTLOnce) && m.own.seq > 0 {
+		ttl /= 4
+	}
 	return lease.Record{Kind: lease.KindJoin, Join: lease.Join{
-		Client: m.cfg.Client, Host: m.cfg.Host, TTL: m.cfg.TTL, TopicID: m.world().TopicID(), MaxVersion: lease.WireVersion,
+		Client: m.cfg.Client, Host: m.cfg.Host, TTL: ttl, TopicID: m.world().TopicID(), MaxVersion: lease.WireVersion,
 		Interests: c.interests, Pinned: c.pinned,
 	}}
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/kafka-marshal/marshal/internal/lease"
+	"github.com/kafka-marshal/marshal/internal/rule"
 )
 
 const (
@@ -26,7 +27,7 @@ type probe struct {
 func (m *Member) namesakes() []*peer {
 	var list []*peer
 	for _, p := range m.watch.peers {
-		if p.client == m.cfg.Client && !p.parked {
+		if (p.client == m.cfg.Client || rule.Broken(rule.TakeoverClient)) && !p.parked {
 			list = append(list, p)
 		}
 	}
@@ -59,7 +60,7 @@ func (m *Member) arrived(before []*peer) {
 
 // answered takes that something of a peer was read.
 func (m *Member) answered(p *peer) {
-	if p.id == m.probe.target {
+	if p.id == m.probe.target && !rule.Broken(rule.TakeoverOrder) {
 		m.inUse(p.id)
 	}
 }

@@ -163,7 +163,9 @@ func (m *Member) reconcile(now Now) {
 		m.consult()
 		m.keep()
 		m.announce(now)
-		m.stopLost()
+		if !rule.Broken(rule.Reconcile) {
+			m.stopLost()
+		}
 		for k, l := range m.world().HeldBy(m.cfg.Instance) {
 			m.attend(k, l.Epoch)
 		}
@@ -344,7 +346,7 @@ func (m *Member) fate(k lease.Key) verb {
 // attend makes a held key's claim what it is to be.
 func (m *Member) attend(k lease.Key, epoch int64) {
 	c := m.claims.run[k]
-	if c != nil && (c.lost || c.release != 0) {
+	if c != nil && (c.lost || c.release != 0 || rule.Broken(rule.Reconcile)) {
 		return // until we know what became of the Release
 	}
 	if c != nil {
@@ -405,11 +407,16 @@ func (m *Member) start(k lease.Key, epoch int64, unread bool) {
 	m.act(Action{Kind: Start, Key: k, Epoch: epoch, Unread: unread})
 }
 
+// trusts tells whether we may act on our leases now.
+func (m *Member) trusts(now Now) bool {
+	return m.started(now).before(m.own.trust) || rule.Broken(rule.Trust)
+}
+
 // HandsOut tells whether a message of k may be handed out now, and under which epoch: trust, the world's lease, no
 // Release on its way, not draining, not only kept.
 func (m *Member) HandsOut(k lease.Key, now Now) (epoch int64, ok bool) {
 	c := m.claims.run[k]
-	if m.stage != member || c == nil || c.idle || c.unread || c.lost || !m.started(now).before(m.own.trust) || !m.holds(k, c) {
+	if m.stage != member || c == nil || c.idle || c.unread || c.lost || !m.trusts(now) || !m.holds(k, c) {
 		return 0, false
 	}
 	if c.phase != running && !(rule.Broken(rule.ReleaseGate) && (c.release != 0 || m.leaving.seq != 0)) {

@@ -85,6 +85,9 @@ func (m *Member) see(i *lease.Instance, now Now) {
 		m.watch.byID[i.ID] = p
 	}
 	p.ttl = i.TTL
+	if rule.Broken(rule.OwnTTL) {
+		p.ttl = m.cfg.TTL
+	}
 	m.flip(p, i.Status == lease.IsParked, p.dead)
 }
 
@@ -142,30 +145,63 @@ func (m *Member) grow(now time.Duration) {
 	}
 	since := now - m.own.read
 	for _, p := range m.watch.peers {
-		if since < p.ttl/2 && since < max(2*m.pace, p.ttl/4) {
+		if m.counts(since, p) {
 			p.silent += min(since, now-p.readAt)
 			m.suspect(p, now)
+		}
+		if rule.Broken(rule.Timestamps) {
+			m.compareTimestamps(p, now)
 		}
 	}
 	m.probe.grow(since, now)
 }
 
+// counts tells whether a pause of this length between two of our records says anything of a peer.
+func (m *Member) counts(since time.Duration, p *peer) bool {
+	return since < p.ttl/2 && since < max(2*m.pace, p.ttl/4)
+}
+
 // suspect looks whether a peer is past its ttl.
 func (m *Member) suspect(p *peer, now time.Duration) {
-	if p.silent >= p.ttl && !p.dead {
+	if p.silent >= limit(p.ttl) && !p.dead {
 		p.passed = now
 		m.flip(p, p.parked, true)
 	}
 }
 
-// judge does nothing, but where time itself is taken for silence.
-func (m *Member) judge() {
-	if !rule.Broken(rule.LogLive) {
-		return
+// limit is for how long a peer with this ttl may be silent.
+func limit(ttl time.Duration) time.Duration {
+	if rule.Broken(rule.EvictEarly) {
+		return ttl * 6 / 10
 	}
-	for _, p := range m.watch.peers {
-		p.silent = m.now - p.readAt
-		m.suspect(p, m.now)
+	return ttl
+}
+
+// judge does nothing, but where time that no record of ours has proved is taken for silence.
+func (m *Member) judge() {
+	switch {
+	case rule.Broken(rule.LogLive):
+		for _, p := range m.watch.peers {
+			p.silent = m.now - p.readAt
+			m.suspect(p, m.now)
+		}
+	case rule.Broken(rule.OpenGap):
+		since := m.now - m.own.read
+		for _, p := range m.watch.peers {
+			if m.own.anyRead && m.counts(since, p) && p.silent+min(since, m.now-p.readAt) >= p.ttl && !p.dead {
+				p.passed = m.now
+				m.flip(p, p.parked, true)
+			}
+		}
+	}
+}
+
+// compareTimestamps takes the distance between the broker's timestamps of our newest record and of a peer's for its silence.
+func (m *Member) compareTimestamps(p *peer, now time.Duration) {
+	ours, theirs := m.self(), m.world().Instance(p.id)
+	if ours != nil && theirs != nil {
+		p.silent = time.Duration(ours.RenewedTime-theirs.RenewedTime) * time.Millisecond
+		m.suspect(p, now)
 	}
 }
 
@@ -194,7 +230,7 @@ func (m *Member) proofDue() time.Duration {
 			continue
 		}
 		// What was written at or after t serves already.
-		if t := max(m.own.read, p.readAt) + p.ttl - p.silent; newest < t {
+		if t := max(m.own.read, p.readAt) + limit(p.ttl) - p.silent; newest < t {
 			due = min(due, t)
 		}
 	}

@@ -59,6 +59,15 @@ func (m *Member) started(now Now) Now {
 	return now
 }
 
+// restart takes the attempt to write a record once more for the start of its writing, which is wrong.
+func (m *Member) restart(seq uint64, now Now) {
+	for i := range m.own.sent {
+		if m.own.sent[i].seq == seq {
+			m.own.sent[i].started = m.started(now)
+		}
+	}
+}
+
 // readBack takes that Apply took our record with this seq: it gives trust, and what came before it and was not read is
 // void.
 func (m *Member) readBack(seq uint64, now Now) {
@@ -137,7 +146,10 @@ func (m *Member) renew(started, now Now) {
 // trustFrom is until when a renewal that was started then may be trusted. A clock that was not read stays out of it.
 func trustFrom(started Now, ttl time.Duration) Now {
 	d := ttl - ttl/10
-	if rule.Broken(rule.Margin) {
+	switch {
+	case rule.Broken(rule.NoMargin):
+		d = ttl
+	case rule.Broken(rule.Margin):
 		d = ttl + ttl/10
 	}
 	t := Now{Mono: started.Mono + d, Wall: started.Wall + d}
@@ -165,7 +177,7 @@ func (m *Member) measure(sample time.Duration) {
 
 // ttl is our own as the world has it; before our Join is read, as it will be.
 func (m *Member) ttl() time.Duration {
-	if i := m.self(); i != nil {
+	if i := m.self(); i != nil && !rule.Broken(rule.OwnTTL) {
 		return i.TTL
 	}
 	return m.cfg.TTL

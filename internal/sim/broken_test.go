@@ -5,26 +5,25 @@ package sim
 import (
 	"testing"
 
-	"github.com/stretchr/testify/assert"
-
+	"github.com/kafka-marshal/marshal/internal/mutants"
 	"github.com/kafka-marshal/marshal/internal/rule"
 )
 
 // TestEveryBrokenRuleIsCaught breaks one rule after the other: a simulation that does not notice proves nothing.
 func TestEveryBrokenRuleIsCaught(t *testing.T) {
-	t.Cleanup(func() { rule.Break(rule.None) })
-	for _, r := range rule.All() {
-		rule.Break(r)
-		caught := ""
-		for first := uint64(1); first < 3000 && caught == ""; first += 50 {
-			for _, res := range runSeeds(first, 50, r) {
-				if res.Violation != nil {
-					caught = res.Violation.Invariant
-					t.Logf("%s: schedule %s, %s", r, res.Schedule, res.Violation)
-					break
+	for _, r := range mutants.For(mutants.Simulator) {
+		t.Run(r.String(), func(t *testing.T) {
+			t.Cleanup(func() { rule.Break(rule.None) })
+			rule.Break(r)
+			for first := uint64(1); first < 3000; first += 10 {
+				for _, res := range runSeeds(first, 10, r) {
+					if res.Violation != nil {
+						t.Logf("caught by %s at schedule %s\n%s", res.Violation.Invariant, res.Schedule, res.Violation)
+						return
+					}
 				}
 			}
-		}
-		assert.NotEmpty(t, caught, "rule %s is broken and nobody noticed", r)
+			t.Error("nobody noticed")
+		})
 	}
 }

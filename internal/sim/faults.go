@@ -138,20 +138,33 @@ func (s *simulation) weigh() {
 // bias makes the faults frequent that a broken rule protects from.
 func (s *simulation) bias(r rule.Rule) {
 	often := map[rule.Rule][]faultKind{
-		rule.Epoch:         {seekFault, seekFreeFault, seekTopicFault, slowLinkFault},
-		rule.CAS:           {slowLinkFault, freezeFault, outageShortFault, cutReadsFault, toolFault},
-		rule.Seq:           {lateCopyFault, lossyLinkFault},
-		rule.LogLive:       {outageLongFault, outageShortFault},
-		rule.Started:       {cutWritesFault, slowReadFault, cutFault},
-		rule.FirstJoin:     {unknownAuthorFault, lateCopyFault, endedAuthorFault},
-		rule.EndedMemory:   {leaveFault, crashFault, probeFault, newcomerFault, retentionFault},
-		rule.BaseSeen:      {staleBaseFault, retentionFault, lateCopyFault},
-		rule.Successor:     {leaveFault, toolFault, newcomerFault},
-		rule.TakeoverOrder: {toolFault, restartFastFault, namesakeFault},
-		rule.ParkedClient:  {parkFault, parkLateFault, toolFault},
-		rule.ReleaseGate:   {newcomerFault, leaveFault, slowReadFault, interestFault},
-		rule.Gate:          {newcomerFault, leaveFault, slowReadFault, interestFault},
-		rule.Margin:        {cutWritesFault, cutFault, freezeFault},
+		rule.Epoch:          {seekFault, seekFreeFault, seekTopicFault, slowLinkFault},
+		rule.CAS:            {slowLinkFault, freezeFault, outageShortFault, cutReadsFault, toolFault},
+		rule.Seq:            {lateCopyFault, lossyLinkFault},
+		rule.LogLive:        {outageLongFault, outageShortFault},
+		rule.Started:        {cutWritesFault, slowReadFault, cutFault},
+		rule.FirstJoin:      {unknownAuthorFault, lateCopyFault, endedAuthorFault},
+		rule.EndedMemory:    {leaveFault, crashFault, probeFault, newcomerFault, retentionFault},
+		rule.BaseSeen:       {staleBaseFault, retentionFault, lateCopyFault},
+		rule.Successor:      {leaveFault, toolFault, newcomerFault},
+		rule.TakeoverOrder:  {toolFault, restartFastFault, namesakeFault},
+		rule.ParkedClient:   {parkFault, parkLateFault, toolFault},
+		rule.ReleaseGate:    {newcomerFault, leaveFault, slowReadFault, interestFault},
+		rule.Gate:           {newcomerFault, leaveFault, slowReadFault, interestFault},
+		rule.Margin:         {cutWritesFault, cutFault, freezeFault},
+		rule.NoMargin:       {cutWritesFault, cutFault, freezeFault},
+		rule.Attempt:        {cutAnswersFault, cutWritesFault, slowReadFault},
+		rule.EvictEarly:     {cutWritesFault, slowLinkFault, freezeFault},
+		rule.Timestamps:     {brokerClockFault, outageShortFault},
+		rule.OwnTTL:         {cutWritesFault, cutFault, freezeFault},
+		rule.TTLOnce:        {interestFault, cutWritesFault, cutFault},
+		rule.BaseWait:       {retentionFault, newcomerFault, slowReadFault},
+		rule.BaseForgets:    {sleepersFault, leaveFault, crashFault},
+		rule.Holder:         {toolFault},
+		rule.JoinAfterEnd:   {endedAuthorFault, lateCopyFault, leaveFault, crashFault},
+		rule.LiveNamesake:   {namesakeFault, restartFastFault, slowLinkFault},
+		rule.TakeoverClient: {fastReclaimFault, newcomerFault, cutWritesFault, crashFault},
+		rule.TopicConflict:  {newcomerFault, slowLinkFault},
 	}
 	for _, k := range often[r] {
 		s.weights[k] = 12
@@ -160,8 +173,14 @@ func (s *simulation) bias(r rule.Rule) {
 	switch r {
 	case rule.CAS:
 		s.lateEvicts = 0.8
-	case rule.Margin, rule.Started:
+	case rule.Margin, rule.NoMargin, rule.Started, rule.Attempt:
 		s.fastNetwork = true
+	case rule.TopicConflict:
+		s.mixed = true
+	case rule.Holder, rule.ParkedClient:
+		s.scheme = 5
+	case rule.TakeoverClient:
+		s.ttl = max(s.ttl, 5*time.Second)
 	case rule.Successor:
 		s.scheme = 4
 	case rule.LogLive:

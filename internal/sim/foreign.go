@@ -256,6 +256,7 @@ func (s *simulation) useTool() bool {
 		}
 		s.raw(rawTool, soon, rec)
 		s.raw(rawTool, soon+time.Millisecond, s.someRelease(id, key))
+		s.raw(rawTool, soon+2*time.Millisecond, s.somePosition(id, key, t.id))
 	case 6: // a seek from outside
 		s.raw(rawTool, soon, lease.Record{Kind: lease.KindDirective, Instance: id, Seq: 2, Directive: lease.Directive{
 			Kind: lease.Seek, Key: key, TopicID: t.id, Next: s.rng.Int64N(20), Epoch: lease.NoEpoch,
@@ -289,6 +290,13 @@ func (s *simulation) oldTopic(id lease.InstanceID, soon time.Duration) {
 
 func (s *simulation) someRelease(id lease.InstanceID, key lease.Key) lease.Record {
 	return lease.Record{Kind: lease.KindRelease, Instance: id, Seq: 3, Release: lease.Release{Keys: []lease.ReleasedKey{{Key: key, Epoch: s.ref.lastEpoch[key]}}}}
+}
+
+// somePosition is a heartbeat of one that does not hold the key, ahead of whoever does.
+func (s *simulation) somePosition(id lease.InstanceID, key lease.Key, topic lease.TopicID) lease.Record {
+	return lease.Record{Kind: lease.KindHeartbeat, Instance: id, Seq: 4, Heartbeat: lease.Heartbeat{P: -1, Topics: []lease.TopicProgress{{
+		Topic: key.Topic, TopicID: topic, Partitions: []int32{max(0, key.Partition)}, Epochs: []int64{s.ref.lastEpoch[key]}, Next: []int64{1 << 30},
+	}}}}
 }
 
 // someoneEnded is an instance that has ended, if one is remembered.

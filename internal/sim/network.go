@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/kafka-marshal/marshal/internal/lease"
+	"github.com/kafka-marshal/marshal/internal/member"
 )
 
 // link is the way between one process and the log.
@@ -67,6 +68,11 @@ type producer struct {
 	flying  int
 }
 
+// attempter is a member that hears of each attempt: where the rule is broken that a retry keeps the start of the first one.
+type attempter interface {
+	Attempted(seq uint64, now member.Now)
+}
+
 func (p *process) newProducer(a *agent, window int, timeout time.Duration) *producer {
 	return &producer{p: p, a: a, run: p.run, window: window, timeout: timeout}
 }
@@ -96,6 +102,11 @@ func (pr *producer) attempt(o *outgoing) {
 	p, s := pr.p, pr.p.sim
 	if o.acked {
 		return
+	}
+	if pr.a != nil {
+		if m, ok := any(pr.a.m).(attempter); ok {
+			m.Attempted(o.rec.Seq, p.nowClocks())
+		}
 	}
 	if !p.lose(p.link.writeCut) {
 		d := p.delay()

@@ -1,0 +1,96 @@
+// Package mutants says which net must catch the breaking of which rule. A net that misses a mutant that it is named for proves
+// less than it claims.
+//
+// The nets: the explorer (internal/sim/explore) and the simulator (internal/sim) run the shipped members with the rule broken
+// until an invariant of PROTOCOL.md §9 fails; the fuzz (internal/lease) applies random logs and holds each world against a model
+// that shares nothing with it, and against the invariants; a script is a test of one package that plays the case. Command list
+// runs them all.
+package mutants
+
+import (
+	"slices"
+
+	"github.com/kafka-marshal/marshal/internal/rule"
+)
+
+// Net is one way of finding out that a rule does not hold.
+type Net uint8
+
+// The nets.
+const (
+	Explorer Net = iota + 1
+	Simulator
+	Fuzz
+	Script
+)
+
+var names = [...]string{Explorer: "explorer", Simulator: "simulator", Fuzz: "fuzz", Script: "script"}
+
+func (n Net) String() string { return names[n] }
+
+// Mutant is a broken rule and the nets that must catch it.
+type Mutant struct {
+	Rule   rule.Rule
+	Nets   []Net
+	Script string // the folder of the test TestBrokenRules that plays it, where Script is among the nets
+}
+
+func by(r rule.Rule, nets ...Net) Mutant { return Mutant{Rule: r, Nets: nets} }
+
+// inScript adds the script of a package to the nets.
+func (m Mutant) inScript(folder string) Mutant {
+	m.Nets, m.Script = append(m.Nets, Script), folder
+	return m
+}
+
+// List gives every mutant.
+func List() []Mutant {
+	return []Mutant{
+		by(rule.Timestamps, Simulator),
+		by(rule.EvictEarly, Explorer, Simulator),
+		by(rule.Started, Explorer, Simulator),
+		by(rule.Attempt, Simulator),
+		by(rule.NoMargin, Explorer, Simulator),
+		by(rule.ReleaseGate, Explorer, Simulator),
+		by(rule.Trust, Explorer, Simulator),
+		by(rule.BaseWait, Explorer, Simulator),
+		by(rule.Epoch, Explorer, Simulator, Fuzz),
+		by(rule.Holder, Explorer, Simulator, Fuzz),
+		by(rule.CAS, Explorer, Simulator, Fuzz),
+		by(rule.Seq, Explorer, Simulator, Fuzz),
+		by(rule.FirstJoin, Simulator, Fuzz),
+		by(rule.JoinAfterEnd, Simulator, Fuzz),
+		by(rule.LiveNamesake, Explorer, Simulator, Fuzz),
+		by(rule.TakeoverClient, Explorer, Simulator, Fuzz),
+		by(rule.Successor, Explorer, Simulator, Fuzz),
+		by(rule.ReleaseEpoch, Fuzz),
+		by(rule.BaseSeen, Explorer, Simulator, Fuzz),
+		by(rule.ReleaseLowers, Fuzz),
+		by(rule.AtomicBefore, Explorer, Fuzz),
+		by(rule.TopicConflict, Explorer, Simulator, Fuzz),
+		by(rule.EndedMemory, Explorer, Simulator, Fuzz),
+		by(rule.BaseForgets, Simulator, Fuzz),
+		by(rule.LogLive, Simulator),
+		by(rule.Reconcile, Simulator),
+		by(rule.TTLOnce, Explorer, Simulator, Fuzz),
+		by(rule.TokenOnce, Fuzz).inScript("internal/lease"),
+		by(rule.TakeoverOrder, Simulator, Fuzz).inScript("internal/member"),
+		by(rule.OpenGap).inScript("internal/member"),
+		// Not of the first list, and as dear:
+		by(rule.ParkedClient, Simulator, Fuzz),
+		by(rule.Gate, Simulator),
+		by(rule.Margin, Explorer, Simulator),
+		by(rule.OwnTTL, Simulator),
+	}
+}
+
+// For gives the rules whose breaking a net must catch.
+func For(n Net) []rule.Rule {
+	var rules []rule.Rule
+	for _, m := range List() {
+		if slices.Contains(m.Nets, n) {
+			rules = append(rules, m.Rule)
+		}
+	}
+	return rules
+}

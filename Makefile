@@ -4,7 +4,8 @@ SHELL := bash
 .DEFAULT_GOAL := help
 
 SEEDS ?= 1000
-FIRST ?= 1
+FIRST ?= 0
+RESULTS ?= docs/simulation.txt
 BREAK ?=
 FUZZTIME ?= 30s
 BENCH ?= .
@@ -36,8 +37,9 @@ integration: ## Every flow on a real Apache Kafka, which it fetches, starts and 
 	@BROKERS="$(BROKERS)" FLOWS="$(FLOWS)" .ci/integration
 
 .PHONY: sim
-sim: ## Simulate the protocol: SEEDS=1000 FIRST=1; BREAK=rule breaks one rule (BREAK=list names them)
-	go run -tags marshalbreak ./internal/sim/run -seeds $(SEEDS) -first $(FIRST) -break "$(BREAK)"
+sim: ## Simulate the protocol: SEEDS=1000, from FIRST on or after those in RESULTS, where a line is added (RESULTS= : nowhere); BREAK=rule breaks one rule (BREAK=list names them)
+	@go run -tags marshalbreak ./internal/sim/run -seeds $(SEEDS) -first $(FIRST) -break "$(BREAK)" -results "$(RESULTS)"
+	@[[ -z "$(RESULTS)" || -n "$(BREAK)" ]] || go run ./internal/sim/run -sum -results "$(RESULTS)"
 
 .PHONY: fuzz
 fuzz: ## Every fuzz target for FUZZTIME=30s each

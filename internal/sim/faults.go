@@ -266,6 +266,7 @@ func (s *simulation) cause(k faultKind) {
 	}
 	if done {
 		s.table.fault(k)
+		s.noteFault(k)
 		s.tracef("---- fault: %s ----", faultNames[k])
 	}
 }

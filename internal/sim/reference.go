@@ -102,6 +102,7 @@ func (s *simulation) refer(e *entry) {
 	}
 	for i := range r.events {
 		s.table.event(&r.events[i])
+		s.coverEvent(&r.events[i])
 		s.noteEvent(e, &r.events[i])
 	}
 	s.checkRecord(e)

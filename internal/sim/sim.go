@@ -35,6 +35,7 @@ type Result struct {
 	Virtual    time.Duration
 	Violation  *Violation
 	Table      Table
+	Covered    []uint32 // what it came by
 	Standstill Standstill
 	Settled    time.Duration // from the end of all faults until everybody had come to rest
 }
@@ -56,7 +57,9 @@ type simulation struct {
 	byID   map[lease.InstanceID]*agent
 	tools  int
 
-	faulted   int  // faults whose moment has come
+	faulted   int // faults whose moment has come
+	newest    [2]aFault
+	cover     Coverage
 	quiet     bool // no more faults
 	settled   bool
 	restedIn  time.Duration
@@ -76,7 +79,7 @@ func Run(cfg Config) Result {
 	s.run()
 	return Result{
 		Schedule: cfg.Schedule, Steps: s.steps, Records: s.ref.records, Virtual: s.now, Violation: s.violation,
-		Table: s.table, Standstill: s.still.longest(), Settled: s.restedIn,
+		Table: s.table, Covered: s.covered(), Standstill: s.still.longest(), Settled: s.restedIn,
 	}
 }
 

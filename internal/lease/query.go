@@ -166,3 +166,6 @@ func (w *World) unfit(k Key) []*instance {
 	}
 	return w.marks[w.topics[k.Topic].find(k.Partition)]
 }
+
+// HasMarks tells whether anybody is marked unfit for anything.
+func (w *World) HasMarks() bool { return w.marks > 0 }

@@ -13,48 +13,45 @@ const (
 	leaves int32 = -2 // nobody else may have it
 )
 
+// gap is how many more units of a pool a user should have than it holds, or fewer.
+type gap struct{ pool, user, more int32 }
+
 // assigner turns the counts of an answer into particular keys. Who is full at this moment is given nothing, even if the
 // plan makes room for it: what it should have comes when the room is there.
 type assigner struct {
-	*Plan
+	*reading
 	room  []int32 // of each user, less what it was given here
 	ahead []fixed // of each member: what it holds, more what it was given here, less its share
-	to    []int32 // of each lease
+	to    []int32 // of each lease that is to do
 }
 
 // assign finds the moves, and who is to claim each free key.
-func (p *Plan) assign() {
-	a := &assigner{Plan: p, room: make([]int32, len(p.users)), to: make([]int32, len(p.leases))}
-	a.ahead = p.standing()
-	for i := range p.users {
-		a.room[i] = p.users[i].room()
+func (r *reading) assign() {
+	if len(r.gaps)+len(r.todo)+len(r.free) == 0 {
+		return
 	}
+	a := &assigner{reading: r, room: r.rooms(), ahead: slices.Clone(r.Plan.ahead), to: make([]int32, len(r.todo))}
 	for i := range a.to {
 		a.to[i] = stays
 	}
-	leaseAt, freeAt := 0, 0
-	for j := range p.names {
-		from := leaseAt
-		for leaseAt < len(p.leases) && !p.beyond(p.leases[leaseAt].key, j) {
-			leaseAt++
+	gapAt, todoAt, freeAt := 0, 0, 0
+	for j := range r.names {
+		gaps, todo, free := gapAt, todoAt, freeAt
+		for gapAt < len(r.gaps) && r.gaps[gapAt].pool == int32(j) {
+			gapAt++
 		}
-		freeFrom := freeAt
-		for freeAt < len(p.free) && !p.beyond(p.free[freeAt].key, j) {
+		for todoAt < len(r.todo) && !r.beyond(r.todo[todoAt].key, j) {
+			todoAt++
+		}
+		for freeAt < len(r.free) && !r.beyond(r.free[freeAt].key, j) {
 			freeAt++
 		}
-		a.assignPool(int32(j), from, leaseAt, p.free[freeFrom:freeAt])
+		if gaps < gapAt || todo < todoAt {
+			a.assignPool(int32(j), r.gaps[gaps:gapAt], todo, todoAt, r.free[free:freeAt])
+		}
 	}
 	a.assignRest()
 	a.finish()
-}
-
-// standing is how far each member is ahead of its share in total.
-func (p *Plan) standing() []fixed {
-	ahead := make([]fixed, len(p.members))
-	for _, s := range p.problem.stakes {
-		ahead[p.users[s.consumer].member] += fix(s.held) - s.share
-	}
-	return ahead
 }
 
 // beyond tells whether k comes after the last key of pool j.
@@ -66,62 +63,58 @@ func (p *Plan) beyond(k lease.Key, j int) bool {
 	return name.whole && k.Partition != lease.WholeTopic
 }
 
-// takers walks over the stakes that should have more than they hold, in the order of members. Whoever is served with all
-// of its keys at once leaves the others' unchanged.
+// takers walks over the gaps of those who should have more than they hold, in the order of members. Whoever is served
+// with all of its keys at once leaves the others' unchanged.
 type takers struct {
-	stakes []stake
-	short  []int32
-	room   []int32
-	at     int
+	gaps []gap
+	room []int32
+	at   int
 }
 
-// next takes one unit for the next stake that has room; false: nobody is left.
+// next takes one unit for the next one that has room; false: nobody is left.
 func (t *takers) next() (user int32, ok bool) {
-	for ; t.at < len(t.stakes); t.at++ {
-		u := t.stakes[t.at].consumer
-		if t.short[t.at] > 0 && t.room[u] > 0 {
-			t.short[t.at]--
-			if t.room[u] != noLimit {
-				t.room[u]--
+	for ; t.at < len(t.gaps); t.at++ {
+		g := &t.gaps[t.at]
+		if g.more > 0 && t.room[g.user] > 0 {
+			g.more--
+			if t.room[g.user] != noLimit {
+				t.room[g.user]--
 			}
-			return u, true
+			return g.user, true
 		}
 	}
 	return 0, false
 }
 
-func (a *assigner) assignPool(j int32, from, to int, free []freeKey) {
-	stakes := a.problem.stakesOf(int(j))
-	t := &takers{stakes: stakes, short: make([]int32, len(stakes)), room: a.room}
-	for i := range stakes {
-		t.short[i] = max(0, stakes[i].x-stakes[i].held)
-	}
+func (a *assigner) assignPool(j int32, gaps []gap, from, to int, free []freeKey) {
+	t := &takers{gaps: gaps, room: a.room}
 	for i := from; i < to; i++ {
-		h := &a.leases[i]
-		if h.pool != j || h.state != unwanted && h.state != overflowing || a.marked(h.key) {
+		h := &a.todo[i]
+		if h.pool != j || a.isMarked(h.key) {
 			continue
 		}
-		if h.stake >= 0 {
+		if h.user >= 0 {
 			// it has too much of another pool, not of this one: this key can be run once that is gone
-			if own := h.stake - a.problem.pools[j].from; t.short[own] > 0 {
-				t.short[own]--
+			own, ok := slices.BinarySearchFunc(gaps, h.user, func(g gap, u int32) int { return cmp.Compare(g.user, u) })
+			if ok && gaps[own].more > 0 {
+				gaps[own].more--
 				continue
 			}
 		}
 		if u, ok := t.next(); ok {
-			a.to[i] = a.users[u].member
-			a.ahead[a.users[u].member] += unit
+			a.give(&a.to[i], u)
 		} else {
 			a.to[i] = leaves // for now: assignRest looks for somebody
 		}
 	}
-	for _, i := range a.surplus(j, from, to) {
+	for _, h := range a.surplus(j, gaps) {
+		to := stays
 		u, ok := t.next()
 		if !ok {
 			break
 		}
-		a.to[i] = a.users[u].member
-		a.ahead[a.users[u].member] += unit
+		a.give(&to, u)
+		a.move(&h, to)
 	}
 	for i := range free {
 		if f := &free[i]; f.pool == j && a.freeShared(f) {
@@ -129,91 +122,102 @@ func (a *assigner) assignPool(j int32, from, to int, free []freeKey) {
 			if !ok {
 				break
 			}
-			f.to = a.users[u].member
-			a.ahead[f.to] += unit
+			a.give(&f.to, u)
 		}
 	}
 }
 
+// give notes to whom a key goes.
+func (a *assigner) give(to *int32, u int32) {
+	*to = a.users[u].member
+	a.ahead[*to] += unit
+}
+
 // surplus lists the leases of a pool that their holders should not keep, of each holder the newest: those with the
 // largest (epoch, key).
-func (a *assigner) surplus(j int32, from, to int) []int {
-	stakes := a.problem.stakesOf(int(j))
-	first := a.problem.pools[j].from
-	any := false
-	for i := range stakes {
-		any = any || stakes[i].x < stakes[i].held
+func (a *assigner) surplus(j int32, gaps []gap) []held {
+	less := 0
+	for _, g := range gaps {
+		if g.more < 0 {
+			a.count[g.user] = -g.more
+			less++
+		}
 	}
-	if !any {
+	if less == 0 {
 		return nil
 	}
-	mine := make([][]int, len(stakes))
-	for i := from; i < to; i++ {
-		if h := &a.leases[i]; h.pool == j && h.state == shared {
-			if s := h.stake - first; stakes[s].x < stakes[s].held {
-				mine[s] = append(mine[s], i)
-			}
+	var all []held
+	a.enter(j)
+	whole := lease.Key{Topic: a.names[j].topic, Partition: lease.WholeTopic}
+	for k, l := range a.w.Conflicts(whole) {
+		h := held{key: k, epoch: l.Epoch, member: -1}
+		if m, ok := a.index[l.Instance]; ok && a.exists(j, k) {
+			h.member = m
+		}
+		if a.classify(&h, j); h.state == shared && a.count[h.user] > 0 {
+			all = append(all, h)
 		}
 	}
-	var all []int
-	for s, keys := range mine {
-		if len(keys) == 0 {
-			continue
-		}
-		slices.SortFunc(keys, func(x, y int) int {
-			return cmp.Or(cmp.Compare(a.leases[y].epoch, a.leases[x].epoch), cmp.Compare(y, x))
-		})
-		all = append(all, keys[:stakes[s].held-stakes[s].x]...)
+	slices.SortFunc(all, func(x, y held) int {
+		return cmp.Or(cmp.Compare(y.epoch, x.epoch), compareKeys(y.key, x.key))
+	})
+	all = slices.DeleteFunc(all, func(h held) bool {
+		a.count[h.user]--
+		return a.count[h.user] < 0
+	})
+	for _, g := range gaps {
+		a.count[g.user] = 0
 	}
-	slices.Sort(all)
+	slices.SortFunc(all, func(x, y held) int { return compareKeys(x.key, y.key) })
 	return all
 }
 
 // assignRest finds somebody for the keys that must go and are in nobody's share.
 func (a *assigner) assignRest() {
-	for i := range a.leases {
-		h := &a.leases[i]
-		if h.state != unwanted && h.state != overflowing || a.to[i] >= 0 {
-			continue
+	for i := range a.todo {
+		h := &a.todo[i]
+		if a.to[i] < 0 {
+			if a.to[i] == stays && h.pool >= 0 && !a.isMarked(h.key) && a.shared[h.pool] {
+				continue // it is to be run again where it is
+			}
+			a.to[i] = leaves
+			if u, ok := a.best(h.key, h.member, a.room, a.ahead, nil); ok {
+				if a.room[u] != noLimit {
+					a.room[u]--
+				}
+				a.give(&a.to[i], u)
+			}
 		}
-		if a.to[i] == stays && h.pool >= 0 && !a.marked(h.key) && a.sharers(h.pool) {
-			continue // it is to be run again where it is
-		}
-		a.to[i] = leaves
-		u, ok := a.best(h.key, h.member, a.room, a.ahead, nil)
-		if !ok {
-			continue
-		}
-		if a.room[u] != noLimit {
-			a.room[u]--
-		}
-		a.to[i] = a.users[u].member
-		a.ahead[a.users[u].member] += unit
+		a.move(h, a.to[i])
 	}
 }
 
-// finish lists the moves, and drops the free keys that nobody may have at present.
+func (a *assigner) move(h *held, to int32) {
+	m := Move{Key: h.key, From: a.members[h.member].id, Forced: h.state != shared}
+	if to >= 0 {
+		m.To = a.members[to].id
+	}
+	a.moves = append(a.moves, m)
+}
+
+// finish puts the moves in order, and drops the free keys that nobody may have at present.
 func (a *assigner) finish() {
-	a.byFrom = make([][]int32, len(a.members))
-	for i := range a.leases {
-		h := &a.leases[i]
-		if a.to[i] == stays {
-			continue
-		}
-		m := Move{Key: h.key, From: a.members[h.member].id, Forced: h.state != shared}
-		if a.to[i] >= 0 {
-			m.To = a.members[a.to[i]].id
-		}
-		a.byFrom[h.member] = append(a.byFrom[h.member], int32(len(a.moves)))
-		a.moves = append(a.moves, m)
+	slices.SortFunc(a.moves, func(x, y Move) int { return compareKeys(x.Key, y.Key) })
+	a.byFrom = make(map[int32][]int32)
+	for i := range a.moves {
+		m := a.index[a.moves[i].From]
+		a.byFrom[m] = append(a.byFrom[m], int32(i))
 	}
-	roomy := make([]bool, len(a.names))
-	for j := range roomy {
-		for _, s := range a.problem.stakesOf(j) {
-			roomy[j] = roomy[j] || a.users[s.consumer].room() > 0
-		}
-	}
+	pool, roomy := int32(-1), false
 	a.free = slices.DeleteFunc(a.free, func(f freeKey) bool {
-		return !f.pinned && !roomy[f.pool]
+		if f.pool != pool && f.pool >= 0 {
+			pool, roomy = f.pool, false
+			for u := range a.wanting(pool) {
+				if roomy = a.Plan.room(u) > 0; roomy {
+					break
+				}
+			}
+		}
+		return !f.pinned && !roomy
 	})
 }

@@ -2,47 +2,136 @@ package policy
 
 import (
 	"fmt"
+	"syscall"
 	"testing"
+	"time"
+
+	"github.com/kafka-marshal/marshal/internal/lease"
 )
 
-// BenchmarkCompute plans a settled group that a member has just joined, one that has settled, and one that starts cold.
-func BenchmarkCompute(b *testing.B) {
-	for _, size := range []struct {
-		topics, partitions int32
-		members            int
-	}{{1, 1000, 10}, {10, 100, 10}, {1000, 1, 10}, {1, 10_000, 50}, {100, 100, 50}, {1000, 10, 50}, {10_000, 1, 50}} {
-		for _, what := range []string{"settled", "joined", "died", "cold"} {
-			b.Run(fmt.Sprintf("%dx%dby%d/%s", size.topics, size.partitions, size.members, what), func(b *testing.B) {
-				g, ns := newGroup(), names(size.members)
-				var ts []string
-				for i := range size.topics {
-					ts = append(ts, fmt.Sprintf("topic-%04d", i))
-				}
-				for _, n := range ns {
-					g.join(n, n, topics(size.partitions, ts...))
-				}
-				if what != "cold" {
-					for p := Compute(g.World); len(p.Free()) > 0; p = Compute(g.World) {
-						for _, n := range ns {
-							if keys := p.Planned(id(n)); len(keys) > 0 {
-								g.claim(n, keys...)
-							}
-						}
-					}
-				}
-				switch what {
-				case "joined":
-					g.join("new", "new", topics(size.partitions, ts...))
-				case "died":
-					g.leave("m3", false)
-				}
-				b.ReportAllocs()
-				var p *Plan
-				for b.Loop() {
-					p = Compute(g.World)
-				}
-				b.ReportMetric(float64(len(p.Moves())), "moves")
-			})
+// shape is a group of some size: so many members that want the same topics, of so many partitions each.
+type shape struct {
+	members    int
+	topics     int32
+	partitions int32
+	whole      bool
+}
+
+func (s shape) String() string {
+	if s.whole {
+		return fmt.Sprintf("%dby%dwhole", s.members, s.topics)
+	}
+	return fmt.Sprintf("%dby%dx%d", s.members, s.topics, s.partitions)
+}
+
+func (s shape) interest() lease.Interest {
+	in := lease.Interest{Whole: s.whole}
+	for i := range s.topics {
+		in.Topics = append(in.Topics, lease.TopicInterest{Topic: fmt.Sprintf("topic-%05d", i), Partitions: s.partitions})
+	}
+	return in
+}
+
+// cold makes the group before anybody has claimed anything.
+func (s shape) cold() *group {
+	g, in := newGroup(), s.interest()
+	for _, n := range names(s.members) {
+		g.join(n, n, in)
+	}
+	return g
+}
+
+// claimAll lets everybody claim what the plan names it for.
+func (g *group) claimAll(members int) {
+	name := map[lease.InstanceID]string{}
+	for _, n := range names(members) {
+		name[id(n)] = n
+	}
+	p := Compute(g.World)
+	keys := map[int32][]lease.Key{}
+	for _, f := range p.free {
+		if f.to >= 0 {
+			keys[f.to] = append(keys[f.to], f.key)
 		}
 	}
+	for m := range p.members {
+		if len(keys[int32(m)]) > 0 {
+			g.claim(name[p.members[m].id], keys[int32(m)]...)
+		}
+	}
+}
+
+// BenchmarkPlan plans groups of many sizes and shapes after one change: settled, one has joined, one has died, one key was
+// handed to another, one of ten is parked or about to have its keys again, and nobody has anything yet.
+func BenchmarkPlan(b *testing.B) {
+	for _, s := range []shape{
+		{10, 10, 100, false}, {50, 100, 100, false},
+		{1000, 1, 10_000, false}, {1000, 100, 100, false}, {1000, 1000, 10, false}, {1000, 10_000, 1, false}, {1000, 10_000, 1, true},
+		{10_000, 1, 100_000, false}, {10_000, 100, 1000, false}, {10_000, 1, 1_000_000, false},
+	} {
+		b.Run(s.String(), func(b *testing.B) {
+			g := s.cold()
+			measure := func(b *testing.B, what string) {
+				b.Run(what, func(b *testing.B) {
+					var p Planner
+					p.Plan(g.World)
+					b.ReportAllocs()
+					spent := cpu()
+					for b.Loop() {
+						p.version++ // as if it were another world
+						p.Plan(g.World)
+					}
+					b.ReportMetric(float64(cpu()-spent)/float64(b.N), "cpu-ns/op")
+					b.ReportMetric(float64(len(p.plan.Moves())), "moves")
+				})
+			}
+			measure(b, "cold")
+			for range 3 {
+				g.claimAll(s.members)
+			}
+			measure(b, "settled")
+			b.Run("scratch", func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					Compute(g.World)
+				}
+			})
+			b.Run("reading", func(b *testing.B) {
+				n := 0
+				for b.Loop() {
+					for range g.Leases() {
+						n++
+					}
+				}
+			})
+			for k := range g.HeldBy(id("m1")) {
+				g.release("m1", id("m2"), false, k)
+				break
+			}
+			measure(b, "moved")
+			g.claimAll(s.members)
+			g.leave("m3", false)
+			measure(b, "died")
+			g.join("m3b", "m3", s.interest())
+			for k := range g.HeldBy(id("m2")) {
+				g.release("m2", id("m1"), false, k)
+				break
+			}
+			measure(b, "joined")
+			for i := 0; i < s.members; i += 10 {
+				n := fmt.Sprintf("m%d", i)
+				g.leave(n, true)
+				if i%20 == 0 {
+					g.join(n+"b", n, s.interest())
+				}
+			}
+			measure(b, "rolling")
+		})
+	}
+}
+
+func cpu() time.Duration {
+	var r syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r)
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }

@@ -14,55 +14,31 @@ type freeKey struct {
 	pinned bool  // somebody claims it by hand: not part of the shares
 }
 
-// readFree finds the free keys and counts them into the shares.
-func (p *Plan) readFree(w *lease.World) {
-	pinned := p.freePins(w)
-	at := 0 // in p.leases
-	for j := 0; j < len(p.names); {
-		topic := p.names[j].topic
-		for at < len(p.leases) && p.leases[at].key.Topic < topic {
-			at++
-		}
-		from := at
-		for at < len(p.leases) && p.leases[at].key.Topic == topic {
-			at++
-		}
-		for ; j < len(p.names) && p.names[j].topic == topic; j++ {
-			if p.names[j].whole {
-				p.readFreeTopic(w, int32(j), p.leases[from:at])
+// readFree finds the free keys of a pool and counts them into the shares. No lease of the topic is in the way of all.
+func (r *reading) readFree(j int32, leases []held) {
+	switch parts := r.parts[j]; {
+	case r.names[j].whole && parts > 0:
+		r.addFree(j, lease.WholeTopic)
+	case !r.names[j].whole:
+		for part := range parts {
+			if len(leases) > 0 && leases[0].key.Partition == part {
+				leases = leases[1:]
 			} else {
-				p.readFreePartitions(w, int32(j), p.leases[from:at])
+				r.addFree(j, part)
 			}
 		}
 	}
-	p.addPins(pinned)
 }
 
-// readFreeTopic finds a topic free as a whole: nobody holds any of it.
-func (p *Plan) readFreeTopic(w *lease.World, j int32, leases []held) {
-	if len(leases) == 0 && p.parts[j] > 0 {
-		p.addFree(w, j, lease.WholeTopic)
+func (r *reading) addFree(j int32, partition int32) {
+	k := lease.Key{Topic: r.names[j].topic, Partition: partition}
+	r.readMark(k, j)
+	_, pinned := slices.BinarySearchFunc(r.pinned, k, compareKeys)
+	f := freeKey{key: k, pool: j, to: -1, pinned: pinned}
+	if r.freeShared(&f) {
+		r.even.pools[j].units++
 	}
-}
-
-func (p *Plan) readFreePartitions(w *lease.World, j int32, leases []held) {
-	if len(leases) > 0 && leases[0].key.Partition == lease.WholeTopic {
-		return
-	}
-	for part := range p.parts[j] {
-		for len(leases) > 0 && leases[0].key.Partition < part {
-			leases = leases[1:]
-		}
-		if len(leases) == 0 || leases[0].key.Partition != part {
-			p.addFree(w, j, part)
-		}
-	}
-}
-
-func (p *Plan) addFree(w *lease.World, j int32, partition int32) {
-	k := lease.Key{Topic: p.names[j].topic, Partition: partition}
-	p.readMark(w, k, j)
-	p.free = append(p.free, freeKey{key: k, pool: j, to: -1})
+	r.free = append(r.free, f)
 }
 
 // freePins lists the keys that somebody claims by hand and that nobody has, in order.
@@ -77,28 +53,21 @@ func (p *Plan) freePins(w *lease.World) []lease.Key {
 	return slices.Compact(pinned)
 }
 
-// addPins adds the pinned keys to the free ones, and counts the others into the shares.
-func (p *Plan) addPins(pinned []lease.Key) {
-	covered := len(p.free)
-	for _, k := range pinned {
-		i, ok := slices.BinarySearchFunc(p.free[:covered], k, func(f freeKey, k lease.Key) int { return compareKeys(f.key, k) })
-		if ok {
-			p.free[i].pinned = true
-		} else {
-			p.free = append(p.free, freeKey{key: k, pool: -1, to: -1, pinned: true})
+// addPins adds the pinned keys that are in no pool to the free ones.
+func (r *reading) addPins() {
+	covered := len(r.free)
+	for _, k := range r.pinned {
+		_, ok := slices.BinarySearchFunc(r.free[:covered], k, func(f freeKey, k lease.Key) int { return compareKeys(f.key, k) })
+		if !ok {
+			r.free = append(r.free, freeKey{key: k, pool: -1, to: -1, pinned: true})
 		}
 	}
-	if covered < len(p.free) {
-		slices.SortFunc(p.free, func(a, b freeKey) int { return compareKeys(a.key, b.key) })
-	}
-	for i := range p.free {
-		if f := &p.free[i]; p.freeShared(f) {
-			p.problem.pools[f.pool].units++
-		}
+	if covered < len(r.free) {
+		slices.SortFunc(r.free, func(a, b freeKey) int { return compareKeys(a.key, b.key) })
 	}
 }
 
 // freeShared tells whether a free key is part of the shares.
 func (p *Plan) freeShared(f *freeKey) bool {
-	return f.pool >= 0 && !f.pinned && !p.marked(f.key) && p.sharers(f.pool)
+	return f.pool >= 0 && !f.pinned && !p.isMarked(f.key) && p.shared[f.pool]
 }

@@ -21,167 +21,239 @@ const (
 type held struct {
 	key    lease.Key
 	epoch  int64
-	member int32  // -1: its holder is parked
-	client string // of the parked holder
-	pool   int32  // -1: nobody wants such a key
-	stake  int32  // -1: its holder does not want it
+	member int32 // -1: its holder is parked
+	pool   int32 // -1: nobody wants such a key
+	user   int32 // -1: its holder does not want it
 	state  state
 }
 
-// readLeases reads who holds what, and sets apart what the plan must not touch.
-func (p *Plan) readLeases(w *lease.World) {
-	over := p.readHeld(w)
-	for _, u := range over {
-		p.readOverflow(u)
-	}
-	p.readHeirs()
-	for i := range p.leases {
-		h := &p.leases[i]
-		if h.pool >= 0 && h.member >= 0 {
-			p.readMark(w, h.key, h.pool)
-		}
-		p.classify(h)
-	}
-	for i := range p.problem.stakes {
-		s := &p.problem.stakes[i]
-		u := &p.users[s.consumer]
-		if u.greedy {
-			s.most = 0
-		} else if p.members[u.member].shadowed {
-			s.most = s.held
-		}
-	}
+// reading reads a world into a plan. Settled keys are only counted, so that a plan is no larger than what there is to do.
+type reading struct {
+	*Plan
+	w    *lease.World
+	even even
+	todo []held // unwanted and overflowing, in the order of keys
+	gaps []gap  // of the answer
+
+	over   map[lease.Key]struct{} // held over a maximum
+	pinned []lease.Key            // claimed by hand and free, in order
+	unfit  bool                   // somebody is marked unfit for something
+	wants  []int32                // of each kind, the last pool that was entered and that it wants
+	count  []int32                // of each user, a number that is zero between two pools
+	leases []held                 // of the topic that is being read
+	client string                 // of the parked instance whose lease was read last
 }
 
-// readHeld lists the leases and counts them for the maxima; it gives the users that are over theirs.
-func (p *Plan) readHeld(w *lease.World) (over []int32) {
-	for k, l := range w.Leases() {
-		h := held{key: k, epoch: l.Epoch, member: -1, pool: -1, stake: -1}
-		if j, ok := p.pools[poolOf(k)]; ok && p.exists(j, k) {
-			h.pool = j
+// readLeases reads who holds what, and what is free.
+func (r *reading) readLeases() {
+	r.unfit = r.w.HasMarks()
+	r.readMaxima()
+	r.pinned = r.freePins(r.w)
+	r.wants, r.count = make([]int32, len(r.kinds)), make([]int32, len(r.users))
+	for k := range r.wants {
+		r.wants[k] = -1
+	}
+	r.even.pools = make([]evenPool, len(r.names))
+	next := 0
+	for k, l := range r.w.Leases() {
+		if len(r.leases) > 0 && r.leases[0].key.Topic != k.Topic {
+			next = r.readTopic(next, r.leases[0].key.Topic)
 		}
-		m, joined := p.index[l.Instance]
+		m, joined := r.index[l.Instance]
 		if !joined {
-			h.client = w.Instance(l.Instance).Client
-			p.leases = append(p.leases, h)
-			continue
+			m = -1
+			r.park(k, r.w.Instance(l.Instance).Client)
 		}
-		h.member = m
-		if p.pinned(m, k) {
-			p.leases = append(p.leases, h)
-			continue
-		}
-		h.state = unwanted
-		if h.pool >= 0 {
-			if s, ok := p.stakeIn(h.pool, m); ok {
-				h.stake, h.state = s, shared
-				u := &p.users[p.problem.stakes[s].consumer]
-				u.held++
-				if u.held == u.max+1 {
-					over = append(over, p.problem.stakes[s].consumer)
-				}
-			}
-		}
-		p.leases = append(p.leases, h)
+		r.leases = append(r.leases, held{key: k, epoch: l.Epoch, member: m})
 	}
-	return over
+	if len(r.leases) > 0 {
+		next = r.readTopic(next, r.leases[0].key.Topic)
+	}
+	for ; next < len(r.names); next++ {
+		r.readPool(int32(next), nil)
+		r.readFree(int32(next), nil)
+	}
+	r.addPins()
+	r.readHeirs()
 }
 
-// readHeirs finds the members that attract nothing for a moment: what their last run has parked for them is about to be theirs.
-// Else they would be given a share of the rest first, and hand it back.
-func (p *Plan) readHeirs() {
-	parked := make(map[string]bool)
-	for i := range p.leases {
-		if h := &p.leases[i]; h.member < 0 {
-			parked[h.client] = true
+// readTopic reads the leases of a topic into its pools, and the pools before, in which there are none. It gives the pool
+// after them.
+func (r *reading) readTopic(next int, topic string) int {
+	leases := r.leases
+	r.leases = r.leases[:0]
+	r.parkAll(topic, len(leases))
+	whole, read := leases[0].key.Partition == lease.WholeTopic, false
+	for ; next < len(r.names) && r.names[next].topic <= topic; next++ {
+		switch name := r.names[next]; {
+		case name.topic < topic:
+			r.readPool(int32(next), nil)
+			r.readFree(int32(next), nil)
+		case name.whole == whole:
+			read = true
+			r.readPool(int32(next), leases)
+			if !whole {
+				r.readFree(int32(next), leases)
+			}
+		default:
+			r.readPool(int32(next), nil) // the others are in its way
 		}
 	}
-	if len(parked) == 0 {
+	if !read {
+		for i := range leases {
+			r.readLease(&leases[i], -1)
+		}
+	}
+	return next
+}
+
+// enter makes a pool the one for which classify finds users.
+func (r *reading) enter(j int32) {
+	for _, k := range r.wanted[j] {
+		r.wants[k] = j
+	}
+}
+
+// readPool counts the leases of a pool.
+func (r *reading) readPool(j int32, leases []held) {
+	e := &r.even
+	pl := &e.pools[j]
+	pl.crowds = r.wanted[j]
+	pl.holds.from = int32(len(e.holds))
+	if len(leases) > 0 {
+		r.enter(j)
+	}
+	for i := range leases {
+		h := &leases[i]
+		if !r.exists(j, h.key) {
+			r.readLease(h, -1)
+			continue
+		}
+		r.readLease(h, j)
+		if h.state == shared {
+			if r.count[h.user] == 0 {
+				e.holds = append(e.holds, holding{user: h.user})
+			}
+			r.count[h.user]++
+		}
+	}
+	pl.holds.to = int32(len(e.holds))
+	holds := e.holdingsOf(j)
+	for i := range holds {
+		holds[i].held = r.count[holds[i].user]
+		r.count[holds[i].user] = 0
+	}
+}
+
+// readLease counts a lease into the shares, or sets it apart.
+func (r *reading) readLease(h *held, j int32) {
+	if j >= 0 && h.member >= 0 {
+		r.readMark(h.key, j)
+	}
+	r.classify(h, j)
+	switch h.state {
+	case settled:
+		if h.user >= 0 && r.kinds[r.users[h.user].kind].max != noLimit && !r.kinds[r.users[h.user].kind].greedy {
+			r.users[h.user].aside++
+		}
+	case shared:
+		r.even.pools[j].units++
+	case unwanted, overflowing:
+		r.todo = append(r.todo, *h)
+		if j >= 0 && !r.isMarked(h.key) && r.shared[j] {
+			r.even.pools[j].units++
+		}
+	}
+}
+
+// classify tells what may be done with a lease on a key of pool j, the one that was entered last.
+func (r *reading) classify(h *held, j int32) {
+	h.pool, h.user, h.state = j, -1, settled
+	if h.member < 0 || r.isPinned(h.member, h.key) {
 		return
 	}
-	for i := range p.members {
-		m := &p.members[i]
-		m.shadowed = m.shadowed || parked[m.client] && len(p.Parked(m.id)) > 0
+	h.state = unwanted
+	if j < 0 {
+		return
+	}
+	for u := r.members[h.member].from; u < r.members[h.member].to; u++ {
+		if k := r.users[u].kind; r.wants[k] == j {
+			h.user, h.state = u, shared
+			if _, over := r.over[h.key]; over {
+				h.state = overflowing
+			} else if r.kinds[k].greedy || r.isMarked(h.key) {
+				h.state = settled
+			}
+			return
+		}
 	}
 }
 
-// readOverflow finds what a user holds over its maximum: the leases with the largest (epoch, key).
-func (p *Plan) readOverflow(user int32) {
-	var mine []*held
-	for i := range p.leases {
-		if h := &p.leases[i]; h.state == shared && p.problem.stakes[h.stake].consumer == user {
-			mine = append(mine, h)
-		}
+// readMaxima counts what those with a maximum hold. Over it are the leases with the largest (epoch, key).
+func (r *reading) readMaxima() {
+	type mine struct {
+		key   lease.Key
+		epoch int64
 	}
-	slices.SortFunc(mine, func(a, b *held) int {
-		return cmp.Or(cmp.Compare(a.epoch, b.epoch), compareKeys(a.key, b.key))
-	})
-	for _, h := range mine[p.users[user].max:] {
-		h.state = overflowing
+	for k := range r.kinds {
+		if r.kinds[k].max == noLimit {
+			continue
+		}
+		for _, u := range r.mates[k] {
+			m := r.users[u].member
+			var keys []mine
+			for key, l := range r.w.HeldBy(r.members[m].id) {
+				if of, ok := r.userOf(m, key); ok && of == u && !r.isPinned(m, key) {
+					keys = append(keys, mine{key, l.Epoch})
+				}
+			}
+			r.users[u].held = int32(len(keys))
+			if len(keys) <= int(r.kinds[k].max) {
+				continue
+			}
+			slices.SortFunc(keys, func(a, b mine) int {
+				return cmp.Or(cmp.Compare(a.epoch, b.epoch), compareKeys(a.key, b.key))
+			})
+			if r.over == nil {
+				r.over, r.overflow = make(map[lease.Key]struct{}), make(map[int32][]lease.Key)
+			}
+			for _, h := range keys[r.kinds[k].max:] {
+				r.over[h.key] = struct{}{}
+				r.overflow[m] = append(r.overflow[m], h.key)
+			}
+			slices.SortFunc(r.overflow[m], compareKeys)
+		}
 	}
 }
 
 // readMark notes who is unfit for a key, if that counts: somebody who wants it is not.
-func (p *Plan) readMark(w *lease.World, k lease.Key, j int32) {
-	if !w.HasMark(k) {
+func (r *reading) readMark(k lease.Key, j int32) {
+	if !r.unfit || !r.w.HasMark(k) {
 		return
 	}
 	var unfit []int32
-	stakes := p.problem.stakesOf(int(j))
-	for i := range stakes {
-		if m := p.users[stakes[i].consumer].member; w.Unfit(p.members[m].id, k) {
+	all := true
+	for u := range r.wanting(j) {
+		m := r.users[u].member
+		if r.w.Unfit(r.members[m].id, k) {
 			unfit = append(unfit, m)
+		} else {
+			all = false
 		}
 	}
-	if len(unfit) == len(stakes) || len(unfit) == 0 {
+	if all || len(unfit) == 0 {
 		return
 	}
-	if p.marks == nil {
-		p.marks = make(map[lease.Key][]int32)
+	if r.marks == nil {
+		r.marks = make(map[lease.Key][]int32)
 	}
-	p.marks[k] = unfit
+	r.marks[k] = unfit
 }
 
-func (p *Plan) marked(k lease.Key) bool {
+func (p *Plan) isMarked(k lease.Key) bool {
 	return len(p.marks) > 0 && p.marks[k] != nil
 }
 
-func (p *Plan) unfit(m int32, k lease.Key) bool {
+func (p *Plan) isUnfit(m int32, k lease.Key) bool {
 	return len(p.marks) > 0 && slices.Contains(p.marks[k], m)
-}
-
-// classify counts a lease into the shares, or sets it apart.
-func (p *Plan) classify(h *held) {
-	pr := &p.problem
-	switch h.state {
-	case shared:
-		s := &pr.stakes[h.stake]
-		if p.users[s.consumer].greedy {
-			h.state = settled
-			return
-		}
-		if p.marked(h.key) {
-			h.state = settled
-			if c := &pr.consumers[s.consumer]; c.limit != noLimit {
-				c.limit--
-			}
-			return
-		}
-		s.held++
-		pr.pools[h.pool].units++
-	case unwanted, overflowing:
-		if h.pool >= 0 && !p.marked(h.key) && p.sharers(h.pool) {
-			pr.pools[h.pool].units++
-		}
-	}
-}
-
-// sharers tells whether anybody takes part in the shares of a pool.
-func (p *Plan) sharers(j int32) bool {
-	for _, s := range p.problem.stakesOf(int(j)) {
-		if !p.users[s.consumer].greedy {
-			return true
-		}
-	}
-	return false
 }

@@ -14,20 +14,20 @@ import (
 
 // Plan is who should hold what, for one world. It does not change, and it does not look at the world again.
 type Plan struct {
-	members []member
-	index   map[lease.InstanceID]int32
-	users   []user
-	pools   map[poolName]int32
-	problem problem
-	leases  []held
-	names   []poolName            // of the problem's pools
-	parts   []int32               // partition counts of their topics
-	marks   map[lease.Key][]int32 // the members unfit for a key, where that counts
-	pins    map[pin]struct{}
+	*layout
+	members  []member
+	index    map[lease.InstanceID]int32
+	users    []user
+	mates    [][]int32 // users of each kind, in the order of members
+	pins     map[pin]struct{}
+	marks    map[lease.Key][]int32 // the members unfit for a key, where that counts
+	parked   map[string][]parkedTopic
+	overflow map[int32][]lease.Key // of each member
+	ahead    []fixed               // of each member: what it holds less its share, in total
 
-	moves  []Move    // in the order of keys
-	byFrom [][]int32 // of each member, indices of moves
-	free   []freeKey // in the order of keys
+	moves  []Move            // in the order of keys
+	byFrom map[int32][]int32 // of each member, indices of moves
+	free   []freeKey         // in the order of keys
 }
 
 // Move says that the holder of a key should hand it to To (zero: let it go, nobody else may have it: never for a key
@@ -47,20 +47,25 @@ type Planner struct {
 // Plan gives the plan of w, computed anew only when w.Version() has changed since the last call.
 func (p *Planner) Plan(w *lease.World) *Plan {
 	if p.plan == nil || p.version != w.Version() {
-		p.version, p.plan = w.Version(), Compute(w)
+		var old *layout
+		if p.plan != nil {
+			old = p.plan.layout
+		}
+		p.version, p.plan = w.Version(), compute(w, old)
 	}
 	return p.plan
 }
 
 // Compute makes the plan of a world.
-func Compute(w *lease.World) *Plan {
-	p := &Plan{}
-	p.readMembers(w)
-	p.readLeases(w)
-	p.readFree(w)
-	p.problem.solve()
-	p.assign()
-	return p
+func Compute(w *lease.World) *Plan { return compute(w, nil) }
+
+func compute(w *lease.World, old *layout) *Plan {
+	r := &reading{Plan: &Plan{}, w: w}
+	r.readMembers(w, old)
+	r.readLeases()
+	r.solve()
+	r.assign()
+	return r.Plan
 }
 
 // Moves lists what should move, in the order of topic and partition.
@@ -86,24 +91,17 @@ func (p *Plan) Wants(id lease.InstanceID, k lease.Key) bool {
 	if !ok {
 		return false
 	}
-	_, wanted := p.stakeOf(m, k)
-	return wanted || p.pinned(m, k)
+	_, wanted := p.userOf(m, k)
+	return wanted || p.isPinned(m, k)
 }
 
 // Overflow lists the keys that id holds over its maximum and must not run: those with the largest (epoch, key), in the
 // order of topic and partition.
 func (p *Plan) Overflow(id lease.InstanceID) []lease.Key {
-	m, ok := p.index[id]
-	if !ok {
-		return nil
+	if m, ok := p.index[id]; ok {
+		return p.overflow[m]
 	}
-	var over []lease.Key
-	for _, h := range p.leases {
-		if h.member == m && h.state == overflowing {
-			over = append(over, h.key)
-		}
-	}
-	return over
+	return nil
 }
 
 func compareKeys(a, b lease.Key) int {

@@ -1,10 +1,7 @@
 package policy
 
 import (
-	"cmp"
-	"encoding/binary"
-	"hash/crc32"
-	"math/bits"
+	"iter"
 	"slices"
 
 	"github.com/kafka-marshal/marshal/internal/lease"
@@ -14,53 +11,38 @@ import (
 type member struct {
 	id       lease.InstanceID
 	client   string
-	shadowed bool // it attracts nothing: see shadow and readHeirs
-	users    []int32
+	shadowed bool  // it attracts nothing: see shadow and readHeirs
+	from, to int32 // its users
 }
 
-// user is one interest of a member, the part that a problem's consumer does not need.
+// user is one interest of a member.
 type user struct {
-	member int32
-	greedy bool
-	max    int32 // noLimit: none
-	weight int32
-	held   int32 // keys that count for its maximum
+	member, kind int32
+	held         int32 // keys that count for its maximum, if it has one
+	aside        int32 // of these, how many are set apart from the shares
 }
-
-// room is how many keys more it may have at this moment.
-func (u *user) room() int32 {
-	if u.max == noLimit {
-		return noLimit
-	}
-	return max(0, u.max-u.held)
-}
-
-// poolName names what is shared out together.
-type poolName struct {
-	topic string
-	whole bool
-}
-
-func poolOf(k lease.Key) poolName { return poolName{k.Topic, k.Partition == lease.WholeTopic} }
 
 type pin struct {
 	member int32
 	key    lease.Key
 }
 
-// readMembers reads who is joined and what they want.
-func (p *Plan) readMembers(w *lease.World) {
+// readMembers reads who is joined and what they want. old may be a layout of an earlier world.
+func (p *Plan) readMembers(w *lease.World, old *layout) {
 	p.index = make(map[lease.InstanceID]int32)
-	var wants []want
-	ids := make(map[string]int32)
-	var names []string
-	var lastWanted []int32 // of each topic, the last member that named it
+	all := wishes{at: map[*lease.Interest]int32{}, like: map[likeness][]int32{}}
+	var of []int32
 	for in := range w.Instances() {
 		if in.Status != lease.Alive {
 			continue
 		}
 		m := int32(len(p.members))
-		p.members = append(p.members, member{id: in.ID, client: in.Client})
+		from := int32(len(p.users))
+		of = append(of, all.number(in.Interests))
+		for range in.Interests {
+			p.users = append(p.users, user{member: m})
+		}
+		p.members = append(p.members, member{id: in.ID, client: in.Client, from: from, to: int32(len(p.users))})
 		p.index[in.ID] = m
 		for _, k := range in.Pinned {
 			if p.pins == nil {
@@ -68,166 +50,100 @@ func (p *Plan) readMembers(w *lease.World) {
 			}
 			p.pins[pin{m, k}] = struct{}{}
 		}
-		for i := range in.Interests {
-			want := &in.Interests[i]
-			u := int32(len(p.users))
-			p.users = append(p.users, newUser(m, want))
-			p.members[m].users = append(p.members[m].users, u)
-			for n, t := range want.Topics {
-				id := int32(n) // a guess: most members want what the first one wants, in the same order
-				if n >= len(names) || names[n] != t.Topic {
-					known, ok := ids[t.Topic]
-					if id = known; !ok {
-						id = int32(len(names))
-						ids[t.Topic] = id
-						names, lastWanted = append(names, t.Topic), append(lastWanted, -1)
-					}
-				}
-				if lastWanted[id] == m {
-					continue // the first consumer that names a topic has it
-				}
-				lastWanted[id] = m
-				wants = append(wants, newWant(id, u, want.Whole))
-			}
+	}
+	if p.layout = old; !old.of(all.list) {
+		p.layout = newLayout(all.list)
+	}
+	count := make([]int32, len(p.kinds))
+	for m := range p.members {
+		for u := p.members[m].from; u < p.members[m].to; u++ {
+			k := p.wishes[of[m]].kind + u - p.members[m].from
+			p.users[u].kind = k
+			count[k]++
 		}
 	}
-	p.shadow(w)
-	p.readStakes(w, names, wants)
-}
-
-func newUser(m int32, in *lease.Interest) user {
-	u := user{member: m, greedy: in.Greedy, max: noLimit, weight: max(1, in.Weight)}
-	if in.Max > 0 {
-		u.max = in.Max
+	block := make([]int32, len(p.users))
+	p.mates = make([][]int32, len(p.kinds))
+	for k, n := range count {
+		p.mates[k], block = block[:0:n], block[n:]
 	}
-	return u
+	for u := range p.users {
+		k := p.users[u].kind
+		p.mates[k] = append(p.mates[k], int32(u))
+	}
+	p.shadow(w)
 }
-
-// want is one topic that a user wants.
-type want struct {
-	topic int32
-	whole bool
-	user  int32
-}
-
-func newWant(topic, user int32, whole bool) want { return want{topic: topic, whole: whole, user: user} }
 
 // shadow finds the members that attract nothing: until an older instance of the same client id is heard of after one's
 // first Join, one may be its next run in a crash loop.
 func (p *Plan) shadow(w *lease.World) {
-	byClient := make(map[string][]int32, len(p.members))
+	byClient := make(map[string]int32, len(p.members)) // the last one so far
+	before := make([]int32, len(p.members))            // the one before it
 	for i := range p.members {
 		m := &p.members[i]
-		first := w.Instance(m.id).FirstJoin
-		for _, o := range byClient[m.client] {
-			older := w.Instance(p.members[o].id)
-			if older.FirstJoin < first && older.Renewed < first {
-				m.shadowed = true
+		last, ok := byClient[m.client]
+		if before[i] = -1; ok {
+			before[i] = last
+			first := w.Instance(m.id).FirstJoin
+			for o := last; o >= 0; o = before[o] {
+				older := w.Instance(p.members[o].id)
+				m.shadowed = m.shadowed || older.FirstJoin < first && older.Renewed < first
 			}
 		}
-		byClient[m.client] = append(byClient[m.client], int32(i))
+		byClient[m.client] = int32(i)
 	}
 }
 
-// readStakes makes the pools, in the order of topics, whole before partitions, and everybody's stakes in them.
-func (p *Plan) readStakes(w *lease.World, names []string, wants []want) {
-	order := make([]int32, len(names))
-	for i := range order {
-		order[i] = int32(i)
+// room is how many keys more a user may have at this moment.
+func (p *Plan) room(u int32) int32 {
+	most := p.kinds[p.users[u].kind].max
+	if most == noLimit {
+		return noLimit
 	}
-	slices.SortFunc(order, func(a, b int32) int { return cmp.Compare(names[a], names[b]) })
-	place := make([]int32, len(names))
-	for i, t := range order {
-		place[t] = int32(i)
+	return max(0, most-p.users[u].held)
+}
+
+// rooms are those of all users, for somebody who uses them up.
+func (p *Plan) rooms() []int32 {
+	rooms := make([]int32, len(p.users))
+	for u := range rooms {
+		rooms[u] = p.room(int32(u))
 	}
-	// wants come in the order of members; a stable distribution keeps that within each pool
-	count := make([]int32, 2*len(names)+1)
-	at := func(wt want) int32 {
-		if wt.whole {
-			return 2 * place[wt.topic]
-		}
-		return 2*place[wt.topic] + 1
-	}
-	for _, wt := range wants {
-		count[at(wt)+1]++
-	}
-	for i := 1; i < len(count); i++ {
-		count[i] += count[i-1]
-	}
-	pr := &p.problem
-	pr.members = len(p.members)
-	pr.stakes = make([]stake, len(wants))
-	poolAt := make([]int32, 2*len(names))
-	p.pools = make(map[poolName]int32, len(names))
-	for i, t := range order {
-		partitions := w.Partitions(names[t])
-		for j, whole := range []bool{true, false} {
-			if from, to := count[2*i+j], count[2*i+j+1]; from < to {
-				poolAt[2*i+j] = int32(len(pr.pools))
-				p.pools[poolName{names[t], whole}] = int32(len(pr.pools))
-				p.names = append(p.names, poolName{names[t], whole})
-				p.parts = append(p.parts, partitions)
-				pr.pools = append(pr.pools, pool{from: from, to: to})
+	return rooms
+}
+
+// wanting yields the users that want what is in a pool.
+func (p *Plan) wanting(j int32) iter.Seq[int32] {
+	return func(yield func(int32) bool) {
+		for _, k := range p.wanted[j] {
+			for _, u := range p.mates[k] {
+				if !yield(u) {
+					return
+				}
 			}
 		}
 	}
-	seeds := make([]uint64, len(p.members))
-	for i := range seeds {
-		id := p.members[i].id
-		seeds[i] = binary.LittleEndian.Uint64(id[:8]) ^ bits.RotateLeft64(binary.LittleEndian.Uint64(id[8:]), 29)
-	}
-	next := count
-	topicSeeds := make([]uint64, len(names))
-	for i, name := range names {
-		topicSeeds[i] = uint64(crc32.ChecksumIEEE([]byte(name)))
-	}
-	for _, wt := range wants {
-		a := at(wt)
-		u := &p.users[wt.user]
-		pr.stakes[next[a]] = stake{
-			consumer: wt.user, pool: poolAt[a], weight: u.weight, most: noLimit,
-			tie: tieNumber(topicSeeds[wt.topic], seeds[u.member]),
+}
+
+// userIn finds the user of a member that wants what is in a pool.
+func (p *Plan) userIn(j, m int32) (int32, bool) {
+	for u := p.members[m].from; u < p.members[m].to; u++ {
+		if _, ok := slices.BinarySearch(p.kinds[p.users[u].kind].pools, j); ok {
+			return u, true
 		}
-		next[a]++
 	}
-	pr.consumers = make([]consumer, len(p.users))
-	for i := range p.users {
-		pr.consumers[i] = consumer{member: p.users[i].member, limit: p.users[i].max}
+	return 0, false
+}
+
+// userOf finds the user of a member that wants a key.
+func (p *Plan) userOf(m int32, k lease.Key) (int32, bool) {
+	if j, ok := p.poolAt(k); ok {
+		return p.userIn(j, m)
 	}
+	return 0, false
 }
 
-// tieNumber decides between answers that are equally good. It only has to differ between members and topics, and to
-// be the same for everybody: a rendezvous hash without the cost of SHA-256 for every pair.
-func tieNumber(topic, member uint64) uint32 {
-	h := (topic*0x9e3779b97f4a7c15 ^ member) * 0xd6e8feb86659fd93
-	h = (h ^ h>>32) * 0xd6e8feb86659fd93
-	return uint32(h >> 32)
-}
-
-// exists tells whether there is such a key of pool j: a topic that has no partitions, because it was deleted, is none either.
-func (p *Plan) exists(j int32, k lease.Key) bool {
-	return k.Partition >= lease.WholeTopic && max(k.Partition, 0) < p.parts[j]
-}
-
-// stakeOf finds a member's stake that covers k.
-func (p *Plan) stakeOf(m int32, k lease.Key) (int32, bool) {
-	j, ok := p.pools[poolOf(k)]
-	if !ok || !p.exists(j, k) {
-		return 0, false
-	}
-	return p.stakeIn(j, m)
-}
-
-// stakeIn finds a member's stake in a pool.
-func (p *Plan) stakeIn(j, m int32) (int32, bool) {
-	pl := &p.problem.pools[j]
-	i, ok := slices.BinarySearchFunc(p.problem.stakes[pl.from:pl.to], m, func(s stake, m int32) int {
-		return cmp.Compare(p.users[s.consumer].member, m)
-	})
-	return pl.from + int32(i), ok
-}
-
-func (p *Plan) pinned(m int32, k lease.Key) bool {
+func (p *Plan) isPinned(m int32, k lease.Key) bool {
 	if len(p.pins) == 0 {
 		return false
 	}

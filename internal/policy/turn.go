@@ -82,20 +82,20 @@ func (p *Plan) order(f *freeKey) []lease.InstanceID {
 	var class [classes][]lease.InstanceID
 	if f.pinned {
 		for i := range p.members {
-			if p.pinned(int32(i), f.key) {
+			if p.isPinned(int32(i), f.key) {
 				class[0] = append(class[0], p.members[i].id)
 			}
 		}
 	}
 	if f.pool >= 0 {
-		for _, s := range p.problem.stakesOf(int(f.pool)) {
-			u := &p.users[s.consumer]
+		for i := range p.wanting(f.pool) {
+			u := &p.users[i]
 			m := &p.members[u.member]
 			switch {
-			case u.room() == 0 || f.pinned && p.pinned(u.member, f.key):
+			case p.room(i) == 0 || f.pinned && p.isPinned(u.member, f.key):
 			case f.to == u.member:
 				class[1] = append(class[1], m.id)
-			case p.unfit(u.member, f.key):
+			case p.isUnfit(u.member, f.key):
 				class[4] = append(class[4], m.id)
 			case m.shadowed:
 				class[3] = append(class[3], m.id)
@@ -128,8 +128,8 @@ func (p *Plan) Greedy(id lease.InstanceID) []lease.Key {
 		return nil
 	}
 	var keys []lease.Key
-	for _, u := range p.members[m].users {
-		if p.users[u].greedy {
+	for u := p.members[m].from; u < p.members[m].to; u++ {
+		if p.kinds[p.users[u].kind].greedy {
 			keys = append(keys, p.greedy(m, u)...)
 		}
 	}
@@ -139,16 +139,16 @@ func (p *Plan) Greedy(id lease.InstanceID) []lease.Key {
 
 func (p *Plan) greedy(m, u int32) []lease.Key {
 	var keys []lease.Key
-	room := p.users[u].room()
+	room := p.room(u)
 	if room == 0 {
 		return nil
 	}
 	for i := range p.free {
 		f := &p.free[i]
-		if f.pinned || f.pool < 0 || p.unfit(m, f.key) {
+		if f.pinned || f.pool < 0 || p.isUnfit(m, f.key) {
 			continue
 		}
-		if s, ok := p.stakeIn(f.pool, m); ok && p.problem.stakes[s].consumer == u {
+		if of, ok := p.userIn(f.pool, m); ok && of == u {
 			keys = append(keys, f.key)
 		}
 	}
@@ -158,63 +158,6 @@ func (p *Plan) greedy(m, u int32) []lease.Key {
 	id := p.members[m].id
 	begin := int(binary.BigEndian.Uint64(id[:8]) % uint64(len(keys)))
 	return slices.Concat(keys[begin:], keys[:begin])[:room]
-}
-
-// Parked lists the keys of id's parked namesakes that it wants and may claim over them, as many as it has room for, in
-// order.
-func (p *Plan) Parked(id lease.InstanceID) []lease.Key {
-	m, ok := p.index[id]
-	if !ok {
-		return nil
-	}
-	var keys []lease.Key
-	client := p.members[m].client
-	room := make(map[int32]int32)
-	take := func(k lease.Key) {
-		if p.pinned(m, k) {
-			keys = append(keys, k)
-			return
-		}
-		s, ok := p.stakeOf(m, k)
-		if !ok {
-			return
-		}
-		u := p.problem.stakes[s].consumer
-		if _, known := room[u]; !known {
-			room[u] = p.users[u].room()
-		}
-		if room[u] > 0 {
-			room[u]--
-			keys = append(keys, k)
-		}
-	}
-	for i := 0; i < len(p.leases); {
-		topic := p.leases[i].key.Topic
-		from := i
-		theirs := true
-		for ; i < len(p.leases) && p.leases[i].key.Topic == topic; i++ {
-			theirs = theirs && p.leases[i].member < 0 && p.leases[i].client == client
-		}
-		whole := lease.Key{Topic: topic, Partition: lease.WholeTopic}
-		if _, wants := p.stakeOf(m, whole); theirs && (wants || p.pinned(m, whole)) {
-			take(whole)
-			continue
-		}
-		if theirs && p.leases[from].key == whole {
-			if j, wanted := p.pools[poolName{topic, false}]; wanted {
-				for part := range p.parts[j] {
-					take(lease.Key{Topic: topic, Partition: part})
-				}
-			}
-			continue
-		}
-		for _, h := range p.leases[from:i] {
-			if h.member < 0 && h.client == client {
-				take(h.key)
-			}
-		}
-	}
-	return keys
 }
 
 // Successor names who should get k when its holder must give it up now (draining, terminating, over its maximum,
@@ -229,11 +172,7 @@ func (p *Plan) Successor(k lease.Key, holder lease.InstanceID, not func(lease.In
 	if !ok {
 		from = -1
 	}
-	room := make([]int32, len(p.users))
-	for i := range p.users {
-		room[i] = p.users[i].room()
-	}
-	u, ok := p.best(k, from, room, p.standing(), not)
+	u, ok := p.best(k, from, p.rooms(), p.ahead, not)
 	if !ok {
 		return lease.InstanceID{}
 	}
@@ -242,21 +181,21 @@ func (p *Plan) Successor(k lease.Key, holder lease.InstanceID, not func(lease.In
 
 // best finds the user that should get k.
 func (p *Plan) best(k lease.Key, holder int32, room []int32, ahead []fixed, not func(lease.InstanceID) bool) (int32, bool) {
-	j, ok := p.pools[poolOf(k)]
-	if !ok || !p.exists(j, k) {
+	j, ok := p.poolAt(k)
+	if !ok {
 		return 0, false
 	}
 	var ties []int32
 	worse := func(a, b *user) bool { // a after b
-		if a.greedy != b.greedy {
-			return a.greedy
+		if greedy := p.kinds[a.kind].greedy; greedy != p.kinds[b.kind].greedy {
+			return greedy
 		}
 		return ahead[a.member] > ahead[b.member]
 	}
-	for _, s := range p.problem.stakesOf(int(j)) {
-		u := &p.users[s.consumer]
+	for i := range p.wanting(j) {
+		u := &p.users[i]
 		m := &p.members[u.member]
-		if room[s.consumer] == 0 || m.shadowed || u.member == holder || p.unfit(u.member, k) || not != nil && not(m.id) {
+		if room[i] == 0 || m.shadowed || u.member == holder || p.isUnfit(u.member, k) || not != nil && not(m.id) {
 			continue
 		}
 		if len(ties) > 0 {
@@ -267,7 +206,7 @@ func (p *Plan) best(k lease.Key, holder int32, room []int32, ahead []fixed, not 
 				ties = ties[:0]
 			}
 		}
-		ties = append(ties, s.consumer)
+		ties = append(ties, i)
 	}
 	if len(ties) == 0 {
 		return 0, false

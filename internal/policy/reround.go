@@ -1,0 +1,135 @@
+package policy
+
+// spread gives the least and the most that anybody is ahead of its share.
+func (e *even) spread() (least, most fixed) {
+	for i, a := range e.ahead {
+		if i == 0 {
+			least, most = a, a
+		}
+		least, most = min(least, a), max(most, a)
+	}
+	return least, most
+}
+
+// link lists the slots of each member.
+func (e *even) link() {
+	if e.first != nil {
+		return
+	}
+	e.first = make([]int32, len(e.ahead))
+	for m := range e.first {
+		e.first[m] = -1
+	}
+	for i := len(e.slots) - 1; i >= 0; i-- {
+		e.attach(int32(i))
+	}
+}
+
+func (e *even) attach(i int32) {
+	m := e.member[e.slots[i].user]
+	e.slots[i].next, e.first[m] = e.first[m], i
+}
+
+// pass gives a slot to another user.
+func (e *even) pass(i, to int32) {
+	s := &e.slots[i]
+	at := &e.first[e.member[s.user]]
+	for *at != i {
+		at = &e.slots[*at].next
+	}
+	*at = s.next
+	e.lost = e.lost || s.kept
+	s.user, s.kept = to, false
+	e.enter(s.pool)
+	for h := range e.holdingsOf(s.pool) {
+		if h := &e.holdingsOf(s.pool)[h]; h.user == to {
+			s.kept = e.above(h)
+		}
+	}
+	e.attach(i)
+}
+
+// maxFruitless is how many members level looks at in vain for one. What it does not find, improve does.
+const maxFruitless = 16
+
+// level lets those who are behind in total take slots from those who are ahead. It brings nothing that improve would not
+// bring, but improve needs a search for each, and after a Join there may be hundreds.
+func (e *even) level() {
+	least, most := e.spread()
+	if most-least <= unit {
+		return
+	}
+	e.link()
+	members := make([]int32, len(e.ahead))
+	for m := range members {
+		members[m] = int32(m)
+	}
+	top := newRanking(members, func(m int32) fixed { return -e.ahead[m] })
+	users := make([][]int32, len(e.ahead))
+	for u, m := range e.member {
+		users[m] = append(users[m], int32(u))
+	}
+	has := make([]int32, len(e.pools)) // the last member that was found to be rounded up there, and 1
+	var aside []int32
+	for to := range e.ahead {
+		if e.ahead[to]+unit >= most {
+			continue
+		}
+		for i := e.first[to]; i >= 0; i = e.slots[i].next {
+			has[e.slots[i].pool] = int32(to) + 1
+		}
+		aside = aside[:0]
+		for len(top) > 0 && len(aside) < maxFruitless {
+			from := top.pop()
+			if now := -e.ahead[from.id]; now != from.by {
+				top.push(ranked{now, from.id})
+				continue
+			}
+			if e.ahead[from.id] <= e.ahead[to]+unit {
+				aside = append(aside, from.id)
+				break
+			}
+			i, u := e.gift(from.id, users[to], has, int32(to)+1)
+			if i < 0 {
+				aside = append(aside, from.id)
+				continue
+			}
+			has[e.slots[i].pool] = int32(to) + 1
+			e.pass(i, u)
+			e.ahead[from.id] -= unit
+			e.ahead[to] += unit
+			top.push(ranked{-e.ahead[from.id], from.id})
+		}
+		for _, m := range aside {
+			top.push(ranked{-e.ahead[m], m})
+		}
+	}
+}
+
+// gift finds a slot that a member can give to one of some users, one that costs no move if there is such.
+func (e *even) gift(from int32, users, has []int32, to int32) (slot, user int32) {
+	slot = -1
+	for i := e.first[from]; i >= 0; i = e.slots[i].next {
+		s := &e.slots[i]
+		if has[s.pool] == to || slot >= 0 && (s.kept || !e.slots[slot].kept) {
+			continue
+		}
+		for _, u := range users {
+			if e.eligible(s.pool, u) {
+				slot, user = i, u
+			}
+		}
+	}
+	return slot, user
+}
+
+// eligible tells whether a user may be rounded up in a pool.
+func (e *even) eligible(j, u int32) bool {
+	for i := range e.blocksOf(j) {
+		b := &e.blocksOf(j)[i]
+		if b.fraction && (b.crowd == alone && b.users[0] == u || b.crowd != alone && b.crowd == e.crowd[u]) {
+			return true
+		}
+	}
+	return false
+}

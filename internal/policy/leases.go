@@ -31,6 +31,7 @@ type held struct {
 type reading struct {
 	*Plan
 	w    *lease.World
+	old  *Plan // the one before, if there was one
 	even even
 	todo []held // unwanted and overflowing, in the order of keys
 	gaps []gap  // of the answer
@@ -44,16 +45,32 @@ type reading struct {
 	client string                 // of the parked instance whose lease was read last
 }
 
+// begin begins a new plan; old is the one before, of any world.
+func (r *reading) begin(w *lease.World, old *Plan) {
+	r.Plan, r.w, r.old = &Plan{}, w, old
+	r.todo, r.gaps, r.over, r.client = r.todo[:0], r.gaps[:0], nil, ""
+}
+
+// zeroed makes a list of so many zeros, in the memory of another where that suffices.
+func zeroed[T any](list []T, n int) []T {
+	if cap(list) < n {
+		return make([]T, n)
+	}
+	list = list[:n]
+	clear(list)
+	return list
+}
+
 // readLeases reads who holds what, and what is free.
 func (r *reading) readLeases() {
 	r.unfit = r.w.HasMarks()
 	r.readMaxima()
 	r.pinned = r.freePins(r.w)
-	r.wants, r.count = make([]int32, len(r.kinds)), make([]int32, len(r.users))
+	r.wants, r.count = zeroed(r.wants, len(r.kinds)), zeroed(r.count, len(r.users))
 	for k := range r.wants {
 		r.wants[k] = -1
 	}
-	r.even.pools = make([]evenPool, len(r.names))
+	r.even.pools, r.even.holds = zeroed(r.even.pools, len(r.names)), r.even.holds[:0]
 	next := 0
 	for k, l := range r.w.Leases() {
 		if len(r.leases) > 0 && r.leases[0].key.Topic != k.Topic {

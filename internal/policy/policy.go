@@ -42,26 +42,24 @@ type Move struct {
 type Planner struct {
 	version uint64
 	plan    *Plan
+	reading reading // the memory of the last one is used again
 }
 
 // Plan gives the plan of w, computed anew only when w.Version() has changed since the last call.
 func (p *Planner) Plan(w *lease.World) *Plan {
 	if p.plan == nil || p.version != w.Version() {
-		var old *layout
-		if p.plan != nil {
-			old = p.plan.layout
-		}
-		p.version, p.plan = w.Version(), compute(w, old)
+		p.version, p.plan = w.Version(), p.compute(w)
 	}
 	return p.plan
 }
 
 // Compute makes the plan of a world.
-func Compute(w *lease.World) *Plan { return compute(w, nil) }
+func Compute(w *lease.World) *Plan { return new(Planner).compute(w) }
 
-func compute(w *lease.World, old *layout) *Plan {
-	r := &reading{Plan: &Plan{}, w: w}
-	r.readMembers(w, old)
+func (p *Planner) compute(w *lease.World) *Plan {
+	r := &p.reading
+	r.begin(w, p.plan)
+	r.readMembers()
 	r.readLeases()
 	r.solve()
 	r.assign()

@@ -27,9 +27,14 @@ type pin struct {
 	key    lease.Key
 }
 
-// readMembers reads who is joined and what they want. old may be a layout of an earlier world.
-func (p *Plan) readMembers(w *lease.World, old *layout) {
-	p.index = make(map[lease.InstanceID]int32)
+// readMembers reads who is joined and what they want.
+func (r *reading) readMembers() {
+	p, w := r.Plan, r.w
+	if r.old != nil {
+		p.layout = r.old.layout
+		p.members, p.users = make([]member, 0, len(r.old.members)+1), make([]user, 0, len(r.old.users)+1)
+	}
+	p.index = make(map[lease.InstanceID]int32, cap(p.members))
 	all := wishes{at: map[*lease.Interest]int32{}, like: map[likeness][]int32{}}
 	var of []int32
 	for in := range w.Instances() {
@@ -51,7 +56,7 @@ func (p *Plan) readMembers(w *lease.World, old *layout) {
 			p.pins[pin{m, k}] = struct{}{}
 		}
 	}
-	if p.layout = old; !old.of(all.list) {
+	if !p.layout.of(all.list) {
 		p.layout = newLayout(all.list)
 	}
 	count := make([]int32, len(p.kinds))

@@ -13,10 +13,10 @@ func (e *even) spread() (least, most fixed) {
 
 // link lists the slots of each member.
 func (e *even) link() {
-	if e.first != nil {
+	if len(e.first) > 0 {
 		return
 	}
-	e.first = make([]int32, len(e.ahead))
+	e.first = zeroed(e.first, len(e.ahead))
 	for m := range e.first {
 		e.first[m] = -1
 	}

@@ -11,8 +11,8 @@ import (
 // solve finds how many keys of each pool everybody should have: as an even problem, unless a maximum is in the way.
 func (r *reading) solve() {
 	e := &r.even
-	e.member, e.weight = make([]int32, len(r.users)), make([]int32, len(r.users))
-	e.crowd, e.crowds = make([]int32, len(r.users)), make([][]int32, len(r.kinds))
+	e.member, e.weight = zeroed(e.member, len(r.users)), zeroed(e.weight, len(r.users))
+	e.crowd, e.crowds = zeroed(e.crowd, len(r.users)), zeroed(e.crowds, len(r.kinds))
 	r.ahead = make([]fixed, len(r.members))
 	for u := range r.users {
 		k := r.users[u].kind

@@ -168,4 +168,4 @@ func (w *World) unfit(k Key) []*instance {
 }
 
 // HasMarks tells whether anybody is marked unfit for anything.
-func (w *World) HasMarks() bool { return w.marks > 0 }
+func (w *World) HasMarks() bool { return w.marked > 0 }

@@ -101,7 +101,7 @@ func (p *problem) answerOf(e *even) []int32 {
 func TestTheEvenAnswerIsAsGoodAsTheBest(t *testing.T) {
 	for seed := range uint64(1500) {
 		r := rand.New(rand.NewPCG(seed, 6))
-		p, e := randomEven(r, 1+r.IntN(4), 1+r.IntN(4), 4)
+		p, e := randomEven(r, 1+r.IntN(4), 1+r.IntN(3), 3)
 		e.solve(p.members)
 		p.divide()
 		want := p.bestPrice()

@@ -177,34 +177,6 @@ func limit(ttl time.Duration) time.Duration {
 	return ttl
 }
 
-// judge does nothing, but where time that no record of ours has proved is taken for silence.
-func (m *Member) judge() {
-	switch {
-	case rule.Broken(rule.LogLive):
-		for _, p := range m.watch.peers {
-			p.silent = m.now - p.readAt
-			m.suspect(p, m.now)
-		}
-	case rule.Broken(rule.OpenGap):
-		since := m.now - m.own.read
-		for _, p := range m.watch.peers {
-			if m.own.anyRead && m.counts(since, p) && p.silent+min(since, m.now-p.readAt) >= p.ttl && !p.dead {
-				p.passed = m.now
-				m.flip(p, p.parked, true)
-			}
-		}
-	}
-}
-
-// compareTimestamps takes the distance between the broker's timestamps of our newest record and of a peer's for its silence.
-func (m *Member) compareTimestamps(p *peer, now time.Duration) {
-	ours, theirs := m.self(), m.world().Instance(p.id)
-	if ours != nil && theirs != nil {
-		p.silent = time.Duration(ours.RenewedTime-theirs.RenewedTime) * time.Millisecond
-		m.suspect(p, now)
-	}
-}
-
 // interval is the period of our heartbeats: short enough for ourselves, and for each instance that we are among the
 // first two to watch.
 func (m *Member) interval() time.Duration {

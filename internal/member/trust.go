@@ -59,15 +59,6 @@ func (m *Member) started(now Now) Now {
 	return now
 }
 
-// restart takes the attempt to write a record once more for the start of its writing, which is wrong.
-func (m *Member) restart(seq uint64, now Now) {
-	for i := range m.own.sent {
-		if m.own.sent[i].seq == seq {
-			m.own.sent[i].started = m.started(now)
-		}
-	}
-}
-
 // readBack takes that Apply took our record with this seq: it gives trust, and what came before it and was not read is
 // void.
 func (m *Member) readBack(seq uint64, now Now) {

@@ -75,7 +75,7 @@ func List() []Mutant {
 		by(rule.TTLOnce, Explorer, Simulator, Fuzz),
 		by(rule.TokenOnce, Fuzz).inScript("internal/lease"),
 		by(rule.TakeoverOrder, Simulator, Fuzz).inScript("internal/member"),
-		by(rule.OpenGap).inScript("internal/member"),
+		by(rule.OpenGap, Simulator).inScript("internal/member"),
 		// Not of the first list, and as dear:
 		by(rule.ParkedClient, Simulator, Fuzz),
 		by(rule.Gate, Simulator),

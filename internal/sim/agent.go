@@ -41,6 +41,7 @@ type agent struct {
 	evicted  bool                // its instance has ended in the reference
 	firstAt  int64               // offset of its first Join in the reference; -1: not there
 	joinedAt time.Duration
+	made     time.Duration // when its member was made, by the process's clock
 }
 
 // newAgent makes a Marshaler in p, as at its start or after its instance has ended.
@@ -64,6 +65,7 @@ func (a *agent) join() {
 	a.out = p.newProducer(a, p.window, p.timeout)
 	p.log.Own(a.id)
 	now := p.nowClocks()
+	a.made = now.Mono
 	a.m = member.New(member.Config{
 		Instance: a.id, Client: a.plan.client, Host: p.name, Group: group, TTL: a.plan.ttl, Heartbeat: a.plan.heartbeat,
 		CommitInterval: s.commitEvery, Seed: s.rng.Uint64(), LargestSeen: p.largestSeen(),
@@ -215,6 +217,7 @@ func (a *agent) noteWritten(rec *lease.Record) {
 		if len(rec.Evict.Targets) > 1 {
 			t.branch(evictManyBranch)
 		}
+		a.checkProof(rec)
 	}
 }
 

@@ -370,6 +370,28 @@ func (s *simulation) checkEviction(e *entry, t lease.InstanceID) {
 	}
 }
 
+// checkProof: who evicts has read a record of its own a ttl, by its own clock, after it read the target's newest renewal: only that
+// proves that the log was there (L3). A time that is short of a ttl altogether is a matter of S3.
+func (a *agent) checkProof(rec *lease.Record) {
+	s, p, w := a.sim, a.p, a.p.log.World()
+	me := w.Instance(a.id)
+	if rec.Evict.Takeover || me == nil {
+		return
+	}
+	proved, known := p.readAt(me.Renewed)
+	for _, target := range rec.Evict.Targets {
+		t := w.Instance(target.Instance)
+		heard, remembered := p.readAt(target.Renewed)
+		if t == nil || !known || !remembered {
+			continue
+		}
+		heard = max(heard, a.made)
+		if now := p.nowClocks().Mono; now-heard >= t.TTL && proved-heard < t.TTL {
+			s.fail("L3", "%s evicts %s, of whose silence for %s its own records prove %s", a.name, s.names[t.ID], now-heard, proved-heard)
+		}
+	}
+}
+
 // checkBase: a Base begins a new history only where the old one has nobody left whom no fault has troubled (L3).
 func (s *simulation) checkBase(e *entry) {
 	for i := range s.ref.before.instances {

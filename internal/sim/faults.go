@@ -156,6 +156,7 @@ func (s *simulation) bias(r rule.Rule) {
 		rule.Attempt:        {cutAnswersFault, cutWritesFault, slowReadFault},
 		rule.EvictEarly:     {cutWritesFault, slowLinkFault, freezeFault},
 		rule.Timestamps:     {brokerClockFault, outageShortFault},
+		rule.OpenGap:        {crashFault, restartOtherFault, newcomerFault},
 		rule.OwnTTL:         {cutWritesFault, cutFault, freezeFault},
 		rule.TTLOnce:        {interestFault, cutWritesFault, cutFault},
 		rule.BaseWait:       {retentionFault, newcomerFault, slowReadFault},

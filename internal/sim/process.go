@@ -69,6 +69,7 @@ type process struct {
 type passed struct {
 	offset int64
 	chain  uint64
+	mono   time.Duration // when it was read, by the process's own clock
 }
 
 // pass notes that the process has applied one more message. A history begins anew at a Base that counts.
@@ -77,13 +78,19 @@ func (p *process) pass(e *entry, events []lease.Event) {
 		p.chain = 0
 	}
 	p.chain = link64(p.chain, e)
-	p.recent[e.offset%int64(len(p.recent))] = passed{e.offset, p.chain}
+	p.recent[e.offset%int64(len(p.recent))] = passed{e.offset, p.chain, p.nowClocks().Mono}
 }
 
 // chainAt is the process's history up to an offset, if it still knows.
 func (p *process) chainAt(offset int64) (uint64, bool) {
 	at := p.recent[max(0, offset)%int64(len(p.recent))]
 	return at.chain, at.offset == offset && at.chain != 0
+}
+
+// readAt is when the process read an offset, if it still knows.
+func (p *process) readAt(offset int64) (time.Duration, bool) {
+	at := p.recent[max(0, offset)%int64(len(p.recent))]
+	return at.mono, at.offset == offset && at.chain != 0
 }
 
 // deliver runs something of one run of the process: at once, or when it wakes up, or never when that run is over.

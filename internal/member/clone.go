@@ -22,6 +22,7 @@ func (m *Member) Clone(s *Shared) *Member {
 		c.watch.peers[i] = &q
 		c.watch.byID[q.id] = &q
 	}
+	c.watch.proof = proof{}
 	c.claims.run = cloneEach(m.claims.run)
 	for _, q := range c.claims.run {
 		q.offsets = slices.Clone(q.offsets)
@@ -169,7 +170,7 @@ func (e *encoder) watch(w *watch) {
 		e.str(p.client)
 		e.time(p.ttl, p.readAt, p.silent, p.passed)
 		e.bit(p.parked, p.dead)
-		e.num(uint64(p.ahead), p.evict)
+		e.num(p.evict)
 	}
 }
 

@@ -40,7 +40,7 @@ func (b *beat) init() {
 func (m *Member) begin() {
 	m.beat.last = m.now
 	m.beat.at = m.now
-	m.beat.second = m.now + m.interval()/8
+	m.beat.second = m.now + m.pace/8
 	m.draw()
 }
 
@@ -60,7 +60,7 @@ func (m *Member) pulseDue() time.Duration {
 	if m.unread() >= maxUnread {
 		return max(regular, b.last+m.ttl())
 	}
-	due := min(regular, b.at, b.second, m.proofDue(), m.probeDue())
+	due := min(b.at, b.second, m.proofDue(regular), m.probeDue())
 	if b.since != Never {
 		due = min(due, b.since+m.cfg.CommitInterval)
 	}

@@ -241,7 +241,9 @@ func (m *Member) settle(now Now) Output {
 		m.listen()
 		m.enter(now)
 	case member:
-		m.pace = m.interval()
+		if m.watch.paced != m.watch.turn {
+			m.pace, m.watch.paced = m.interval(), m.watch.turn
+		}
 		m.listen()
 		m.judge()
 		m.reconcile(now)

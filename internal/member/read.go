@@ -6,7 +6,6 @@ import "github.com/kafka-marshal/marshal/internal/lease"
 // at a record is not who is there after the batch.
 func (m *Member) read(events []lease.Event, now Now) {
 	m.claims.linger = false
-	met := false
 	for i := range events {
 		e := &events[i]
 		mine := e.Instance == m.cfg.Instance
@@ -56,20 +55,17 @@ func (m *Member) read(events []lease.Event, now Now) {
 		switch e.Kind {
 		case lease.Joined, lease.Interested, lease.Left, lease.Parked, lease.Evicted:
 			m.watch.moved = now.Mono
-			met = true
 		case lease.Rebased:
 			if m.stage == member {
 				m.notice(Notice{Kind: Rejoining})
 				m.end("the group's history began anew")
+			} else {
+				m.meet(now)
 			}
-			met = true
 		}
 		if m.ended(e) || m.stage == over {
 			return
 		}
-	}
-	if met {
-		m.meet(now)
 	}
 }
 
@@ -122,11 +118,15 @@ func (m *Member) metNew(id lease.InstanceID, now Now) {
 	if i == nil {
 		return
 	}
-	before := m.namesakes()
+	var before []*peer
+	namesake := i.Client == m.cfg.Client
+	if namesake {
+		before = m.namesakes()
+	}
 	if i.Status != lease.Ended { // else it has ended within the batch
 		m.see(i, now)
 	}
-	if i.Client == m.cfg.Client {
+	if namesake {
 		m.arrived(before)
 	}
 }

@@ -25,9 +25,15 @@ type peer struct {
 	passed time.Duration // Mono at which silent reached ttl; meaningful while it is suspected
 	dead   bool          // silent for a ttl
 
-	mine  [sha256.Size]byte // our place in the rendezvous order of it
-	ahead int               // how many other live instances come before us in that order
-	evict uint64            // seq of our Evict of it; 0: none on its way
+	rank  rank   // what we know of our place in the rendezvous order of it
+	evict uint64 // seq of our Evict of it; 0: none on its way
+}
+
+// rank is how many live instances come before us in the rendezvous order of a peer, as far as they were counted.
+type rank struct {
+	ahead int
+	all   bool   // there are no more
+	turn  uint64 // of the watch, when they were counted
 }
 
 // live tells whether it is joined and not past its ttl by our log-live time.
@@ -38,18 +44,42 @@ type watch struct {
 	peers []*peer
 	byID  map[lease.InstanceID]*peer
 	moved time.Duration // Mono of the newest Join, Leave or Evict applied
+
+	// A group may have thousands of instances, and each of them writes every few seconds: what follows from all of them is
+	// worked out when it changes, not for each record.
+	turn  uint64 // counts the changes of who is there, who is live, and their ttls
+	dead  int    // how many are past their ttl
+	paced uint64 // the turn of which Member.pace is
+	proof proof  // the newest answer of proofDue
 }
 
 func (w *watch) init() { w.byID = map[lease.InstanceID]*peer{} }
 
 // place is where an instance stands in the rendezvous order of x (larger is first), as lease.Rank sorts it.
 func place(x []byte, id lease.InstanceID) [sha256.Size]byte {
-	return sha256.Sum256(append(bytes.Clone(x), id[:]...))
+	return sha256.Sum256(append(append(make([]byte, 0, 64), x...), id[:]...))
 }
 
-func (p *peer) before(other lease.InstanceID) bool {
-	theirs := place(p.id[:], other)
-	return bytes.Compare(theirs[:], p.mine[:]) > 0
+// ahead counts how many live instances come before us in the rendezvous order of a peer, up to a limit. Whoever is not
+// among the first finds as many in a few tries, however large the group is; so nobody works out whole orders.
+func (m *Member) ahead(p *peer, limit int) int {
+	if p.rank.turn != m.watch.turn || !p.rank.all && p.rank.ahead < limit {
+		p.rank = rank{turn: m.watch.turn, all: true}
+		mine := place(p.id[:], m.cfg.Instance)
+		for _, q := range m.watch.peers {
+			if q == p || !q.live() {
+				continue
+			}
+			if theirs := place(p.id[:], q.id); bytes.Compare(theirs[:], mine[:]) < 0 {
+				continue
+			}
+			if p.rank.ahead++; p.rank.ahead == limit {
+				p.rank.all = false
+				break
+			}
+		}
+	}
+	return min(p.rank.ahead, limit)
 }
 
 // meet brings the peers in line with the world, whatever the events said.
@@ -74,13 +104,7 @@ func (m *Member) see(i *lease.Instance, now Now) {
 	}
 	p := m.watch.byID[i.ID]
 	if p == nil {
-		p = &peer{id: i.ID, client: i.Client, readAt: now.Mono, mine: place(i.ID[:], m.cfg.Instance)}
-		for _, q := range m.watch.peers {
-			if q.live() && p.before(q.id) {
-				p.ahead++
-			}
-		}
-		p.parked = true // not counted in the orders yet
+		p = &peer{id: i.ID, client: i.Client, readAt: now.Mono, parked: true} // not live until it is counted
 		m.watch.peers = append(m.watch.peers, p)
 		m.watch.byID[i.ID] = p
 	}
@@ -88,6 +112,7 @@ func (m *Member) see(i *lease.Instance, now Now) {
 	if rule.Broken(rule.OwnTTL) {
 		p.ttl = m.cfg.TTL
 	}
+	m.watch.turn++
 	m.flip(p, i.Status == lease.IsParked, p.dead)
 }
 
@@ -97,30 +122,28 @@ func (m *Member) lose(id lease.InstanceID) {
 	if p == nil {
 		return
 	}
-	m.flip(p, true, p.dead)
+	m.flip(p, true, false)
+	m.watch.turn++
 	delete(m.watch.byID, id)
 	m.watch.peers = slices.DeleteFunc(m.watch.peers, func(q *peer) bool { return q == p })
 }
 
-// flip sets what liveness follows from, and keeps every peer's count of who comes before us.
+// flip sets what liveness follows from.
 func (m *Member) flip(p *peer, parked, dead bool) {
-	was := p.live()
-	p.parked, p.dead = parked, dead
-	is := p.live()
-	if was == is {
+	if parked == p.parked && dead == p.dead {
 		return
 	}
-	m.claims.stale = true // who is silent gets nothing
-	for _, q := range m.watch.peers {
-		if q == p || !q.before(p.id) {
-			continue
-		}
-		if is {
-			q.ahead++
-		} else {
-			q.ahead--
-		}
+	if was := p.live(); was != (!parked && !dead) {
+		m.claims.stale = true // who is silent gets nothing
 	}
+	switch {
+	case dead && !p.dead:
+		m.watch.dead++
+	case p.dead && !dead:
+		m.watch.dead--
+	}
+	p.parked, p.dead = parked, dead
+	m.watch.turn++
 }
 
 // renewed takes that a record of another instance was read that renewed it.
@@ -130,6 +153,9 @@ func (m *Member) renewed(id lease.InstanceID, now Now) {
 		return
 	}
 	p.readAt, p.silent = now.Mono, 0
+	if m.watch.proof.of == p {
+		m.watch.proof = proof{}
+	}
 	m.flip(p, p.parked, false)
 	m.answered(p)
 	if m.claims.waiting {
@@ -182,31 +208,41 @@ func limit(ttl time.Duration) time.Duration {
 func (m *Member) interval() time.Duration {
 	d := min(m.cfg.Heartbeat, m.ttl()/5)
 	for _, p := range m.watch.peers {
-		if p.ahead < 2 {
-			d = min(d, p.ttl/5)
+		if p.ttl/5 < d && m.ahead(p, 2) < 2 {
+			d = p.ttl / 5
 		}
 	}
 	return d
 }
 
-// proofDue is when a heartbeat is wanted because, once read back, it shows that a silent peer is past its ttl. Whoever is
-// among the first two to watch it writes that heartbeat at exactly this time.
-func (m *Member) proofDue() time.Duration {
-	due := Never
+// proof is when a heartbeat is wanted for the sake of a peer, and what that follows from.
+type proof struct {
+	turn                  uint64
+	read, newest, regular time.Duration
+
+	due time.Duration
+	of  *peer // nil: none
+}
+
+// proofDue is when a heartbeat is wanted, before the regular one, because once read back it shows that a silent peer is past
+// its ttl. Whoever is among the first two to watch it writes that heartbeat at exactly this time.
+func (m *Member) proofDue(regular time.Duration) time.Duration {
 	if !m.own.anyRead {
-		return due
+		return regular
 	}
+	w := &m.watch
 	newest := m.newest()
-	for _, p := range m.watch.peers {
-		if p.dead || p.ahead >= 2 {
-			continue
-		}
+	if k := &w.proof; k.turn == w.turn && k.read == m.own.read && k.newest == newest && k.regular == regular {
+		return k.due
+	}
+	w.proof = proof{turn: w.turn, read: m.own.read, newest: newest, regular: regular, due: regular}
+	for _, p := range w.peers {
 		// What was written at or after t serves already.
-		if t := max(m.own.read, p.readAt) + limit(p.ttl) - p.silent; newest < t {
-			due = min(due, t)
+		if t := max(m.own.read, p.readAt) + limit(p.ttl) - p.silent; !p.dead && newest < t && t < w.proof.due && m.ahead(p, 2) < 2 {
+			w.proof.due, w.proof.of = t, p
 		}
 	}
-	return due
+	return w.proof.due
 }
 
 // newest is when our newest record was made, or an earlier one read back: what we shall read back soon proves that the
@@ -221,6 +257,9 @@ func (m *Member) newest() time.Duration {
 // evictDue is when the next peer may be evicted: at once by the first in rendezvous order, later by each further one.
 func (m *Member) evictDue() time.Duration {
 	due := Never
+	if m.watch.dead == 0 && !rule.Broken(rule.LogLive) {
+		return due
+	}
 	for _, p := range m.watch.peers {
 		due = min(due, m.evictAt(p))
 	}
@@ -234,16 +273,23 @@ func (m *Member) evictAt(p *peer) time.Duration {
 	case !p.dead, p.evict != 0, m.silenced():
 		return Never
 	}
-	return max(p.passed+time.Duration(p.ahead)*evictTurn, m.take.pause)
+	passed := 1 + int((m.now-p.passed)/evictTurn) // so many turns have begun
+	return max(p.passed+time.Duration(m.ahead(p, passed))*evictTurn, m.take.pause)
 }
 
 // evict declares dead who is past its ttl, naming the renewal that we waited after.
 func (m *Member) evict(now Now) {
+	if m.now < m.evictDue() {
+		return
+	}
 	var targets []lease.Target
 	var due []*peer
 	for _, p := range m.watch.peers {
+		if !p.dead || m.now < m.evictAt(p) {
+			continue
+		}
 		i := m.world().Instance(p.id)
-		if !p.dead || i == nil || m.now < m.evictAt(p) {
+		if i == nil {
 			continue
 		}
 		targets = append(targets, lease.Target{Instance: p.id, Renewed: i.Renewed})

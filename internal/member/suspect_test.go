@@ -153,7 +153,7 @@ func TestTheFirstInRendezvousOrderEvictsAtOnceTheOthersLater(t *testing.T) {
 	s.pass(3 * time.Second)
 	order := rendezvous(dead.id[:], ps)
 	for i, p := range order {
-		require.Equal(t, i, p.m.watch.byID[dead.id].ahead)
+		require.Equal(t, i, p.m.ahead(p.m.watch.byID[dead.id], len(ps)))
 	}
 	dead.crashed = true
 	// The Evicts of all but the last come to nothing.
@@ -212,12 +212,15 @@ func TestOnlyLiveInstancesCountInTheOrder(t *testing.T) {
 		for _, p := range ps {
 			for _, q := range p.m.watch.peers {
 				ahead := 0
+				mine := place(q.id[:], p.id)
 				for _, o := range p.m.watch.peers {
-					if o != q && o.live() && q.before(o.id) {
+					if theirs := place(q.id[:], o.id); o != q && o.live() && bytes.Compare(theirs[:], mine[:]) > 0 {
 						ahead++
 					}
 				}
-				assert.Equal(t, ahead, q.ahead)
+				for limit := 1; limit <= len(ps); limit++ {
+					assert.Equal(t, min(ahead, limit), p.m.ahead(q, limit))
+				}
 			}
 		}
 	}
@@ -294,10 +297,10 @@ func TestTheInterval(t *testing.T) {
 	}{
 		{"own setting", sec, 10 * sec, nil, sec},
 		{"a fifth of its ttl", 5 * sec, 10 * sec, nil, 2 * sec},
-		{"a fifth of the ttl of one it watches first", 5 * sec, 10 * sec, []*peer{{ttl: 4 * sec, ahead: 0}}, 800 * ms},
-		{"or second", 5 * sec, 10 * sec, []*peer{{ttl: 4 * sec, ahead: 1}}, 800 * ms},
-		{"not third", 5 * sec, 10 * sec, []*peer{{ttl: 4 * sec, ahead: 2}}, 2 * sec},
-		{"the shortest of all", 5 * sec, 10 * sec, []*peer{{ttl: 4 * sec, ahead: 1}, {ttl: 3 * sec, ahead: 1}, {ttl: sec, ahead: 3}}, 600 * ms},
+		{"a fifth of the ttl of one it watches first", 5 * sec, 10 * sec, []*peer{{ttl: 4 * sec, rank: rank{ahead: 0, all: true}}}, 800 * ms},
+		{"or second", 5 * sec, 10 * sec, []*peer{{ttl: 4 * sec, rank: rank{ahead: 1, all: true}}}, 800 * ms},
+		{"not third", 5 * sec, 10 * sec, []*peer{{ttl: 4 * sec, rank: rank{ahead: 2, all: true}}}, 2 * sec},
+		{"the shortest of all", 5 * sec, 10 * sec, []*peer{{ttl: 4 * sec, rank: rank{ahead: 1, all: true}}, {ttl: 3 * sec, rank: rank{ahead: 1, all: true}}, {ttl: sec, rank: rank{ahead: 3, all: true}}}, 600 * ms},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := watcher(c.peers...)

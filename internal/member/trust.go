@@ -158,7 +158,7 @@ func (n Now) before(t Now) bool {
 // measure smooths the round trip. A record that waited for an outage to end says nothing of the usual one, so a sample
 // counts for an interval at most.
 func (m *Member) measure(sample time.Duration) {
-	sample = min(max(sample, 0), m.interval())
+	sample = min(max(sample, 0), m.pace)
 	if m.own.trip == 0 {
 		m.own.trip = sample
 		return

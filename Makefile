@@ -57,6 +57,10 @@ mutants: ## Change floor 1 in small ways, one at a time, and see that its tests 
 mutants-list: ## Break each rule of the protocol and run every net that must catch it; BREAK=rule for one
 	go run ./internal/mutants/list -break "$(BREAK)"
 
+.PHONY: scale
+scale: ## Measure groups of up to 10,000 members and 500,000 partitions in simulated time, and draw docs/scale.svg; QUICK=1 for a part
+	@go run ./internal/scale $(if $(QUICK),-grid quick,-svg docs/scale.svg)
+
 .PHONY: lint
 lint: ## gofmt, go vet, go mod tidy, staticcheck
 	@.ci/lint

@@ -2,7 +2,6 @@ package main
 
 import (
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/kafka-marshal/marshal/internal/history"
@@ -79,25 +78,21 @@ type mind struct {
 	events  []lease.Event
 	version uint64
 	work    work
-	tick    time.Duration // what asking for the time costs
 }
 
 func newMind() *mind {
-	m := &mind{log: history.NewLog(history.Base{World: lease.NewWorld(coordination)}), planner: new(policy.Planner), decode: wire.NewDecoder()}
-	m.tick = overhead()
-	return m
+	return &mind{log: history.NewLog(history.Base{World: lease.NewWorld(coordination)}), planner: new(policy.Planner), decode: wire.NewDecoder()}
 }
 
-// overhead is what a reading of the clock costs, as a reading sees it.
-func overhead() time.Duration {
-	var all []time.Duration
-	for range 101 {
+// tick is what a reading of the clock costs, as a reading sees it.
+var tick = func() time.Duration {
+	least := time.Hour
+	for range 10_000 {
 		t := cpu()
-		all = append(all, cpu()-t)
+		least = min(least, cpu()-t)
 	}
-	slices.Sort(all)
-	return all[len(all)/2]
-}
+	return least
+}()
 
 // read applies a batch, works the plan out if the world needs another one, and lets step do the rest.
 func (m *mind) read(values [][]byte, first int64, step func([]lease.Event)) {
@@ -130,10 +125,10 @@ func (m *mind) read(values [][]byte, first int64, step func([]lease.Event)) {
 	t4 := cpu()
 	m.work.records += int64(len(values))
 	m.work.batches++
-	m.work.decode += t1 - t0 - m.tick
-	m.work.apply += t2 - t1 - m.tick
-	m.work.plan += t3 - t2 - m.tick
-	m.work.step += t4 - t3 - m.tick
+	m.work.decode += t1 - t0 - tick
+	m.work.apply += t2 - t1 - tick
+	m.work.plan += t3 - t2 - tick
+	m.work.step += t4 - t3 - tick
 	m.work.longest = max(m.work.longest, t4-t0)
 }
 

@@ -30,7 +30,7 @@ func (m *Member) judge() {
 // compareTimestamps takes the distance between the broker's timestamps of our newest record and of a peer's for its silence.
 func (m *Member) compareTimestamps(p *peer, now time.Duration) {
 	ours, theirs := m.self(), m.world().Instance(p.id)
-	if ours != nil && theirs != nil {
+	if ours != nil && theirs != nil && ours.RenewedTime != 0 && theirs.RenewedTime != 0 { // a snapshot has none
 		p.silent = time.Duration(ours.RenewedTime-theirs.RenewedTime) * time.Millisecond
 		m.suspect(p, now)
 	}

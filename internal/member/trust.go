@@ -168,7 +168,7 @@ func (m *Member) measure(sample time.Duration) {
 
 // ttl is our own as the world has it; before our Join is read, as it will be.
 func (m *Member) ttl() time.Duration {
-	if i := m.self(); i != nil && !rule.Broken(rule.OwnTTL) {
+	if i := m.self(); i != nil {
 		return i.TTL
 	}
 	return m.cfg.TTL

@@ -45,7 +45,7 @@ const (
 	Timestamps  // suspicion is the distance of the broker's timestamps, not log-live time (§6)
 	OpenGap     // log-live time counts the time since our newest record read back, which none has closed yet (§6)
 	EvictEarly  // a silent instance is evicted at 0.6 of its ttl (§6)
-	OwnTTL      // the configured ttl counts for everybody, not each instance's own as the world has it (§1 ttl)
+	OwnTTL      // silence is held against the watcher's own ttl, not against that of the instance that is silent (§1 ttl)
 	Started     // trust counts from the reading of a renewal, not from the start of its writing (§6)
 	Attempt     // trust counts from the last attempt to write a renewal, not from the first (§6)
 	NoMargin    // trust lasts a whole ttl, with no margin for clocks that drift (§6)

@@ -14,7 +14,7 @@ import (
 const (
 	maxChunks  = 1024
 	maxOpen    = 8        // snapshots begun and not complete
-	maxPending = 64 << 20 // bytes of their chunks together
+	maxPending = 128 << 20 // bytes of their chunks together
 )
 
 // assembler puts snapshots together from their chunks, which may be of several authors at a time, repeated, missing or

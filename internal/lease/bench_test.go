@@ -127,3 +127,53 @@ func BenchmarkParseWorld(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkSnapshot is what the author of a snapshot, and who starts from one, stands still for.
+func BenchmarkSnapshot(b *testing.B) {
+	for _, s := range []shape{{100_000, 100, 100}, {1_000_000, 100, 1_000}} {
+		w := s.build()
+		bytes := w.AppendBinary(nil)
+		b.Run(fmt.Sprintf("append/%v", s), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				w.AppendBinary(nil)
+			}
+			b.ReportMetric(float64(len(bytes))/float64(s.keys), "bytes/key")
+		})
+		b.Run(fmt.Sprintf("parse/%v", s), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := ParseWorld(bytes); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("clone/%v", s), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				w.Clone()
+			}
+		})
+	}
+}
+
+// BenchmarkMemory tells what a key and a member take, as TestAKeyTakesLessThan250Bytes does, of larger groups too.
+func BenchmarkMemory(b *testing.B) {
+	for _, keys := range []int{10_000, 100_000, 1_000_000} {
+		for _, topics := range []int{1, 100, 10_000} {
+			for _, owners := range []int{10, 400, 1_000, 10_000} {
+				if topics*owners > 4_000_000 {
+					continue // more interests than all Joins of a group may have
+				}
+				s := shape{keys, topics, owners}
+				b.Run(s.String(), func(b *testing.B) {
+					for b.Loop() {
+						member, key := s.sizes(b)
+						b.ReportMetric(key, "bytes/key")
+						b.ReportMetric(member, "bytes/member")
+					}
+				})
+			}
+		}
+	}
+}

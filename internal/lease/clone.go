@@ -17,6 +17,10 @@ func (w *World) Clone() *World {
 			c.clients[in.Client] = append(c.clients[in.Client], in)
 		}
 	}
+	for h, wish := range w.wishes {
+		copied := *wish
+		c.wishes[h] = &copied
+	}
 	for _, t := range w.orderedTopics() {
 		c.cloneTopic(w, t)
 	}

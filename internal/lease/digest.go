@@ -70,18 +70,23 @@ func replaceSum(total, part *uint64, now uint64) {
 func (w *World) sumInstance(in *instance) {
 	h := mix(mix(mix(tagPresent, in.hash), hashString(in.Client)), hashString(in.Host))
 	h = mix(mix(mix(mix(h, uint64(in.TTL)), uint64(in.MaxVersion)), uint64(in.Status)), uint64(in.FirstJoin))
-	h = mix(h, uint64(len(in.Interests)))
-	for i := range in.Interests {
-		it := &in.Interests[i]
+	h = mix(h, hashInterests(in.Interests))
+	for _, k := range in.Pinned {
+		h = mix(mix(h, hashString(k.Topic)), uint64(uint32(k.Partition)))
+	}
+	replaceSum(&w.planSum, &in.planSum, finish(h))
+}
+
+func hashInterests(interests []Interest) uint64 {
+	h := mix(golden, uint64(len(interests)))
+	for i := range interests {
+		it := &interests[i]
 		h = mix(mix(mix(mix(h, flags(it.Whole, it.Greedy)), uint64(it.Max)), uint64(it.Weight)), uint64(len(it.Topics)))
 		for _, t := range it.Topics {
 			h = mix(mix(h, hashString(t.Topic)), uint64(t.Partitions))
 		}
 	}
-	for _, k := range in.Pinned {
-		h = mix(mix(h, hashString(k.Topic)), uint64(uint32(k.Partition)))
-	}
-	replaceSum(&w.planSum, &in.planSum, finish(h))
+	return h
 }
 
 // sumRenewal brings what an instance's newest renewal adds up to date.

@@ -49,6 +49,7 @@ func flags(whole, greedy bool) (f uint64) {
 
 // AppendBinary appends the canonical bytes of the world: equal worlds give equal bytes.
 func (w *World) AppendBinary(b []byte) []byte {
+	b = slices.Grow(b, w.sizeGuess())
 	b = append(b, format)
 	b = append(b, w.topicID[:]...)
 	b = appendInt(b, w.last+1)
@@ -73,6 +74,12 @@ func (w *World) AppendBinary(b []byte) []byte {
 		}
 	}
 	return b
+}
+
+// sizeGuess is about how many bytes there will be: a large world is not to be copied again and again while they grow.
+func (w *World) sizeGuess() int {
+	const perKey, perTopic, perInstance = 36, 32, 64
+	return perKey*w.keys + perTopic*len(w.topics) + perInstance*(len(w.present)+len(w.ended)) + w.joins
 }
 
 func appendInt(b []byte, n int64) []byte { return binary.AppendUvarint(b, uint64(n)) }

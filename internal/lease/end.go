@@ -33,6 +33,7 @@ func (w *World) retire(in *instance) {
 		return
 	}
 	w.state(in.Interests, -1)
+	w.disown(in.Interests)
 	w.joins -= in.size
 	w.versions[in.MaxVersion]--
 	in.Interests, in.Pinned, in.Load, in.size = nil, nil, Load{}, 0

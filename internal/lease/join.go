@@ -27,7 +27,8 @@ func (a *application) declare(in *instance) *instance {
 		in = w.create(a.rec)
 	}
 	in.size = size
-	in.Interests, in.Pinned = w.copyInterests(j.Interests), w.copyKeys(j.Pinned)
+	in.Interests, in.Pinned = w.own(j.Interests), w.copyKeys(j.Pinned)
+	w.disown(old)
 	w.sumInstance(in)
 	return in
 }
@@ -57,18 +58,6 @@ func (w *World) admit(in *instance) {
 		w.clients[in.Client] = append(w.clients[in.Client], in)
 		w.sumQuiet(in.Client)
 	}
-}
-
-// copyInterests copies what a Join wants; topic names are those of the world.
-func (w *World) copyInterests(from []Interest) []Interest {
-	to := slices.Clone(from)
-	for i := range to {
-		to[i].Topics = slices.Clone(to[i].Topics)
-		for n := range to[i].Topics {
-			to[i].Topics[n].Topic = w.topics[to[i].Topics[n].Topic].name
-		}
-	}
-	return to
 }
 
 func (w *World) copyKeys(from []Key) []Key {

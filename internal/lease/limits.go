@@ -10,8 +10,8 @@ const (
 	MaxJoinSize   = 1 << 20   // of one Join, as joinSize counts; a Join that fits a record stays below it
 	MaxJoinsSize  = 256 << 20 // of the newest Joins of all alive instances together
 	MaxInstances  = 10_000    // alive and parked ones
-	MaxKeys       = 1 << 19   // keys with a lease, a last owner or progress; leases of one instance are among them
-	MaxPartitions = 1 << 19   // the partition counts of all topics together
+	MaxKeys       = 1 << 20   // keys with a lease, a last owner or progress; leases of one instance are among them
+	MaxPartitions = 1 << 20   // the partition counts of all topics together
 	MaxMarks      = 1 << 16   // unfit marks
 	MaxReplaced   = 4         // replaced topic ids remembered per partition
 )

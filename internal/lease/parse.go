@@ -171,7 +171,7 @@ func (p *parser) instance() *instance {
 	}
 	p.w.joins += in.size
 	p.w.state(in.Interests, 1)
-	in.Interests = p.w.copyInterests(in.Interests)
+	in.Interests = p.w.own(in.Interests)
 	in.Pinned = p.w.copyKeys(in.Pinned)
 	p.w.admit(in)
 	p.w.sumInstance(in)
@@ -237,12 +237,13 @@ func (p *parser) topic() {
 	}
 	// A name that comes twice is found by the comparison of the bytes, as is any other wrong order.
 	t := p.w.topic(name)
-	for ; n > 0 && p.err == nil; n-- {
-		p.slot(t)
+	block := make([]slot, n)
+	for i := 0; i < n && p.err == nil; i++ {
+		p.slot(t, &block[i])
 	}
 }
 
-func (p *parser) slot(t *topic) {
+func (p *parser) slot(t *topic, s *slot) {
 	w := p.w
 	partition := int32(p.int(math.MaxInt32+1) - 1)
 	is := p.int(keyFlags)
@@ -257,7 +258,7 @@ func (p *parser) slot(t *topic) {
 	if p.err != nil {
 		return
 	}
-	s := w.makeSlot(t, partition)
+	w.place(s, t, partition)
 	switch {
 	case is&keyHeld != 0:
 		p.lease(s)

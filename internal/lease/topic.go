@@ -124,15 +124,21 @@ func (w *World) makeSlot(t *topic, partition int32) *slot {
 	if s := t.find(partition); s != nil {
 		return s
 	}
-	s := &slot{topic: t, partition: partition, at: free, epoch: NoEpoch, next: NoProgress}
+	s := new(slot)
+	w.place(s, t, partition)
+	return s
+}
+
+// place makes a slot that of a key which has none.
+func (w *World) place(s *slot, t *topic, partition int32) {
+	*s = slot{topic: t, partition: partition, at: free, epoch: NoEpoch, next: NoProgress}
 	w.keys++
 	if partition == WholeTopic {
 		t.whole = s
-		return s
+		return
 	}
 	t.slots.put(s, int(t.known))
 	t.known++
-	return s
 }
 
 // dropSlot forgets a slot that is empty (an atomic Claim that is undone makes them).

@@ -77,6 +77,7 @@ type World struct {
 	clients   map[string][]*instance
 	versions  [256]int32 // how many of the alive can read at most this wire version
 
+	wishes     map[uint64]*wish // by hashInterests
 	topics     map[string]*topic
 	topicOrder []*topic              // by name; nil: to be made anew
 	marks      map[*slot][]*instance // who is unfit for a key, in the order of FirstJoin
@@ -98,6 +99,6 @@ func (w *World) clear() {
 	*w = World{
 		topicID: w.topicID, last: w.last, tokenBase: w.tokenBase,
 		instances: map[InstanceID]*instance{}, clients: map[string][]*instance{}, topics: map[string]*topic{},
-		marks: map[*slot][]*instance{},
+		wishes: map[uint64]*wish{}, marks: map[*slot][]*instance{},
 	}
 }

@@ -13,7 +13,7 @@ import (
 // much, and no more.
 const (
 	maxChunks  = 1024
-	maxOpen    = 8        // snapshots begun and not complete
+	maxOpen    = 8         // snapshots begun and not complete
 	maxPending = 128 << 20 // bytes of their chunks together
 )
 

@@ -124,6 +124,27 @@ func TestARecordOfTheGroupBeginsRuleBAnew(t *testing.T) {
 	assert.NotEmpty(t, s.pass(10*time.Second), "another's Probe is no record of the group")
 }
 
+func TestOnlyOwnProbesTellThatTheLogIsLive(t *testing.T) {
+	s := newStart(t, false)
+	s.pass(20 * time.Second)
+	s.now += time.Second
+	s.log(lease.Record{Kind: lease.KindProbe, Probe: lease.Probe{Nonce: 1}})
+	assert.Equal(t, 20*time.Second, s.b.live, "another's Probe shows that it can write, not that we can")
+	assert.Equal(t, s.ms, s.b.probedAt)
+	s.ms += 5000
+	s.log(lease.Record{Kind: lease.KindProbe, Probe: lease.Probe{Nonce: 1}})
+	assert.Equal(t, s.ms-5000, s.b.probedAt)
+
+	s = newStart(t, false)
+	s.b.nonce = 0
+	s.pass(20 * time.Second)
+	s.now += reach / 2
+	s.log(lease.Record{Kind: lease.Foreign})
+	s.now += reach / 2
+	s.log(lease.Record{Kind: lease.KindProbe})
+	assert.Zero(t, s.b.live, "a record that is no Probe is not ours, whatever our nonce")
+}
+
 func TestWhileTheLogIsUnavailableTheTimeStandsStill(t *testing.T) {
 	s := newStart(t, false)
 	s.pass(20 * time.Second)

@@ -15,7 +15,7 @@ import (
 // Lookbacks is how far back from now a newcomer looks for a base, by the broker's timestamps, one after the other; after
 // the last it looks from the log's start.
 func Lookbacks() []time.Duration {
-	const first, factor, steps = 20 * time.Minute, 4, 5 // the last is 14 days, twice the topic's own retention
+	const first, factor, steps = 20 * time.Minute, 4, 5 // the last is 85 hours, half of the topic's own retention
 	back := make([]time.Duration, steps)
 	for i, d := 0, first; i < steps; i, d = i+1, d*factor {
 		back[i] = d

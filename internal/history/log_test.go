@@ -2,6 +2,7 @@ package history
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -190,12 +191,18 @@ func TestTheHashDependsOnOffsetOrderAndValue(t *testing.T) {
 	assert.NotEqual(t, roll(1, 5, []byte("x")), roll(1, 5, []byte("y")))
 	assert.NotEqual(t, roll(1, 5, []byte("x")), roll(2, 5, []byte("x")))
 	assert.NotEqual(t, roll(1, 5, []byte{}), roll(1, 5, []byte{0}))
+	assert.NotEqual(t, roll(1, 5, []byte("\xff\xff\xff\xff")), roll(1, 5, []byte("\xff\xff\xff\xff\x00")), "equal checksums of unequal length")
 	r := rand.New(rand.NewPCG(1, 1))
 	seen := map[uint64]bool{}
 	for range 100_000 {
 		seen[roll(uint64(r.IntN(4)), int64(r.IntN(300)), []byte{byte(r.IntN(100))})] = true
 	}
 	assert.Greater(t, len(seen), 65_000, "of 120,000 possible inputs")
+	ones := 0
+	for hash := range seen {
+		ones += bits.OnesCount64(hash)
+	}
+	assert.InDelta(t, 32, float64(ones)/float64(len(seen)), 0.1, "half of the bits are set")
 }
 
 func TestAnOffsetNotAboveTheLastIsRewound(t *testing.T) {
@@ -203,12 +210,16 @@ func TestAnOffsetNotAboveTheLastIsRewound(t *testing.T) {
 	s.join("a")
 	s.probe()
 	before := s.log.World().Digest()
+	earlier := []lease.Event{{Kind: lease.Announced}}
 	for _, back := range []int64{0, 1} {
 		rec := lease.Record{Kind: lease.Foreign, Offset: back}
-		events, outcome := s.log.Take(&rec, nil, nil)
-		assert.Empty(t, events)
+		events, outcome := s.log.Take(&rec, nil, earlier)
+		assert.Equal(t, earlier, events, "it appends nothing")
 		assert.Equal(t, Rewound, outcome)
 	}
+	events, outcome := s.log.Take(&lease.Record{Kind: lease.KindProbe, Offset: 2}, nil, earlier)
+	assert.Equal(t, earlier, events, "nor does a Probe")
+	assert.Equal(t, Fine, outcome)
 	assert.Equal(t, before, s.log.World().Digest())
 }
 
@@ -233,6 +244,8 @@ func TestWhoMeetsAnotherHashForAPositionThatItHasFindsOut(t *testing.T) {
 	assert.Equal(t, HashDiffers, s.outcome, "its Join may stand where we have read a record that the log has lost")
 	s.beatAt("a", s.next+10, 3)
 	assert.Equal(t, Fine, s.outcome, "nor does nonsense")
+	s.beatAt("a", s.next, 3)
+	assert.Equal(t, Fine, s.outcome, "nobody knows the hash at the record that it writes")
 }
 
 func TestPositionsBelowTheBaseAreNotJudged(t *testing.T) {
@@ -254,6 +267,11 @@ func TestPositionsBelowTheBaseAreNotJudged(t *testing.T) {
 	assert.Equal(t, Fine, at(old, 12345))
 	assert.Equal(t, HashDiffers, at(upto, b.Hash+1), "the base's own position is known")
 	assert.Equal(t, Fine, at(upto, b.Hash))
+	w := lease.NewWorld(coordination)
+	w.Apply(&lease.Record{Kind: lease.Foreign, Offset: 0}, nil)
+	l = NewLog(Base{From: 1, World: w, Hash: 9})
+	assert.Equal(t, HashDiffers, at(0, 8), "so is one at the first offset of all")
+	assert.Equal(t, Fine, at(0, 9))
 }
 
 func TestTheNewest4096PositionsAreRemembered(t *testing.T) {
@@ -283,9 +301,47 @@ func TestTheNewest4096PositionsAreRemembered(t *testing.T) {
 			require.True(t, !ok || n+1 < len(all) && all[n+1] == p+1)
 		}
 	}
+	assert.Len(t, r.entries, 4096, "and it takes no more memory")
 	r.reset()
 	_, ok = r.find(o)
 	assert.False(t, ok)
+}
+
+func TestARingThatWasResetKnowsOnlyWhatCameAfter(t *testing.T) {
+	var r ring
+	for o := range int64(300) {
+		r.add(o, 5)
+	}
+	r.reset()
+	for i := range int64(300) {
+		r.add(1000+2*i, uint64(i))
+		for j := range i + 1 {
+			hash, ok := r.find(1000 + 2*j)
+			require.True(t, ok)
+			require.Equal(t, uint64(j), hash)
+			_, ok = r.find(1000 + 2*j + 1)
+			require.False(t, ok)
+		}
+	}
+	_, ok := r.find(299)
+	assert.False(t, ok)
+}
+
+func TestAPositionThatWasOverwrittenInItsOwnBucketIsNotFound(t *testing.T) {
+	var r ring
+	for o := range int64(ringSize) {
+		r.add(o, uint64(o))
+	}
+	next := int64(ringSize)
+	for r.bucket(next) != r.bucket(0) {
+		next++
+	}
+	r.add(next, 7)
+	_, ok := r.find(0)
+	assert.False(t, ok)
+	hash, ok := r.find(next)
+	assert.True(t, ok)
+	assert.Equal(t, uint64(7), hash)
 }
 
 func TestTheHashStartsAgainAtABase(t *testing.T) {

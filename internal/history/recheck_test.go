@@ -5,6 +5,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/kafka-marshal/marshal/internal/lease"
 )
 
 // second reads the shard again from a base, entries changed on the way.
@@ -75,6 +77,49 @@ func TestTheLogMayGoOnBesideARecheck(t *testing.T) {
 	}
 	same, reached := r.Same()
 	assert.True(t, same && reached)
+}
+
+// A log that takes nothing more is held against the second reading where it stands, however far that reads on.
+func TestASecondReadingMayGoOnBeyondThePosition(t *testing.T) {
+	s := newShard(t)
+	s.join("a")
+	upto := s.snapshot("a", 1<<20)
+	s.beat("a")
+	log, at := s.log, s.next
+	s.log = nil
+	for range 3 {
+		s.foreign()
+	}
+	for _, b := range []Base{emptyBase(coordination, 0), {From: upto + 1, World: log.World(), Hash: log.hash}} {
+		r := s.second(log, b, asItIs)
+		same, reached := r.Same()
+		assert.True(t, same && reached, "from %d", b.From)
+		r = s.second(log, b, func(e *entry) bool { return e.rec.Offset >= at })
+		_, reached = r.Same()
+		assert.Equal(t, b.From > 0, reached, "from %d: one that leaves the position out cannot be judged", b.From)
+	}
+}
+
+func TestABaseNewerThanThePositionAtWhichTheLogHasNothingIsOfAnother(t *testing.T) {
+	s := newShard(t)
+	s.join("a")
+	behind, without := s.follow(emptyBase(coordination, 0)), s.follow(emptyBase(coordination, 0))
+	upto := s.snapshot("a", 1<<20)
+	b, ok := s.scan(1).Base()
+	require.True(t, ok)
+	exact, other := behind.Recheck(b), behind.Recheck(Base{From: b.From, World: b.World})
+	behind.Take(&s.entries[upto].rec, s.entries[upto].value, nil)
+	require.Equal(t, upto, behind.World().Last())
+	same, reached := exact.Same()
+	assert.True(t, same && reached, "the log stands exactly there")
+	same, reached = other.Same()
+	assert.True(t, !same && reached)
+
+	r := without.Recheck(Base{From: b.From, World: b.World})
+	rec := lease.Record{Kind: lease.Foreign, Offset: upto + 1}
+	without.Take(&rec, nil, nil)
+	same, reached = r.Same()
+	assert.True(t, !same && reached, "no hash there, and 0 is none")
 }
 
 func TestABaseNewerThanThePositionIsComparedWhenTheLogIsThere(t *testing.T) {

@@ -68,11 +68,8 @@ func believable(w *lease.World, rec *lease.Record, topicID lease.TopicID) bool {
 		author != nil && author.Status == lease.Alive && author.Renewed == rec.Snapshot.Upto
 }
 
-func (s *Scan) take(b Base) {
-	if !s.found || b.From > s.base.From {
-		s.base, s.found = b, true
-	}
-}
+// take takes a base that is newer than what was found before.
+func (s *Scan) take(b Base) { s.base, s.found = b, true }
 
 // Base gives the newest base found: the complete Snapshot with the largest upto that can still be followed from here, a
 // valid Base record, or offset 0.

@@ -16,7 +16,7 @@ func TestANewcomerLooksFrom20MinutesAgoThen4TimesFurther(t *testing.T) {
 	for i := 1; i < len(back); i++ {
 		assert.Equal(t, 4*back[i-1], back[i])
 	}
-	assert.GreaterOrEqual(t, back[len(back)-1], 3*24*time.Hour)
+	assert.Equal(t, 85*time.Hour+20*time.Minute, back[len(back)-1], "from there to the start is no more than as much again")
 }
 
 func TestOffset0IsABase(t *testing.T) {
@@ -88,6 +88,7 @@ func TestChunksMayInterleaveAndComeTwice(t *testing.T) {
 		rec := bs[0]
 		bad(&rec.Snapshot)
 		s.append(rec)
+		require.Equal(t, Fine, s.outcome)
 	}
 	_, ok := s.scan(1).Base()
 	require.False(t, ok, "both lack their first chunk")
@@ -172,6 +173,28 @@ func TestABaseIsValidIffLastIsNotAboveSeenAndSeenIsBeforeIt(t *testing.T) {
 	b, ok := s.scan(1).Base()
 	assert.True(t, ok)
 	assert.Equal(t, o, b.From)
+}
+
+func TestABaseMayHaveSeenNothingAndProposeAnyTokenBase(t *testing.T) {
+	for _, c := range []struct {
+		name            string
+		seen, tokenBase int64
+		valid           bool
+	}{
+		{"an empty shard", -1, 0, true},
+		{"below an empty shard", -2, 0, false},
+		{"a token base below 0", -1, -1, false},
+		{"the largest token base", -1, lease.MaxTokenBase - 1, true},
+		{"above the largest", -1, lease.MaxTokenBase, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newShard(t)
+			rec := lease.Record{Kind: lease.KindBase, Base: lease.Base{Seen: c.seen, TokenBase: c.tokenBase}}
+			assert.Equal(t, c.valid, validBase(&rec, -1))
+			s.append(rec)
+			assert.Equal(t, c.valid, did(s.events, lease.Rebased), "as Apply judges it")
+		})
+	}
 }
 
 func TestTheNewestBaseWins(t *testing.T) {

@@ -118,6 +118,26 @@ func TestASnapshotIsDueAfter20000RecordsOrFourPerKey(t *testing.T) {
 	assert.False(t, s.log.SnapshotDue(0), "four records for each of 6,000 keys")
 }
 
+func TestASnapshotIsDueAfterFourRecordsForEachKey(t *testing.T) {
+	s := newShard(t)
+	s.join("a")
+	s.snapshot("a", 1<<20)
+	s.write("a", lease.Record{Kind: lease.KindJoin, Join: lease.Join{Client: "a", TTL: 10 * time.Second, MaxVersion: 2,
+		Interests: []lease.Interest{{Topics: []lease.TopicInterest{{Topic: "t", Partitions: 5001}}}}}})
+	var parts []int32
+	for p := range int32(5001) {
+		parts = append(parts, p)
+	}
+	s.claim("a", parts...)
+	require.Equal(t, int64(5001), s.log.keys())
+	for s.log.snapshots.records-s.log.snapshots.since < 4*5001-1 {
+		s.foreign()
+	}
+	assert.False(t, s.log.SnapshotDue(0))
+	s.foreign()
+	assert.True(t, s.log.SnapshotDue(0))
+}
+
 func TestASnapshotIsDueWhenTheLastIs10MinutesOld(t *testing.T) {
 	s := newShard(t)
 	s.join("a")
@@ -172,6 +192,77 @@ func TestABaseForgetsWhatWasAnnounced(t *testing.T) {
 	require.Equal(t, lease.Rebased, s.events[0].Kind)
 	assert.Empty(t, s.log.TakeSnapshot())
 	assert.False(t, s.log.SnapshotDue(0))
+}
+
+func TestABaseCountsAsASnapshot(t *testing.T) {
+	s := newShard(t)
+	s.join("a")
+	assert.False(t, s.log.SnapshotDue(0))
+	for range snapshotRecords - 2 {
+		s.foreign()
+	}
+	s.announce("a") // it is waited for in vain
+	s.base(s.next - 1)
+	require.Equal(t, lease.Rebased, s.events[0].Kind)
+	assert.False(t, s.log.SnapshotDue(9*time.Minute), "the records before it do not count")
+	assert.False(t, s.log.SnapshotDue(19*time.Minute-1), "nor does their age")
+	assert.True(t, s.log.SnapshotDue(19*time.Minute), "nor what was announced before it")
+	assert.Empty(t, s.log.snapshots.chunks.open)
+}
+
+func TestWhatABaseCutsOffIsKeptNoLonger(t *testing.T) {
+	s := newShard(t)
+	s.join("a")
+	s.log.Own(id("a"))
+	s.announce("a")
+	s.append(smaller(s.log.TakeSnapshot(), 40)[0])
+	require.NotZero(t, s.log.snapshots.chunks.pending)
+	s.base(s.next - 1)
+	assert.Zero(t, s.log.snapshots.chunks.pending)
+}
+
+// The k-th announces k heartbeats after a snapshot became due, whether it asked how overdue it is or only whether it is due.
+func TestASnapshotIsOverdueFromWhenItWasFirstSeenToBeDue(t *testing.T) {
+	s := newShard(t)
+	s.join("a")
+	s.probe()
+	require.True(t, s.log.SnapshotDue(time.Minute))
+	assert.Equal(t, 2, s.log.SnapshotOverdue(time.Minute+2*time.Second, time.Second))
+}
+
+// A heartbeat of one who has ended, or never joined, announces nothing.
+func TestAVoidHeartbeatAnnouncesNothing(t *testing.T) {
+	s := newShard(t)
+	s.join("a")
+	s.log.Own(id("stranger"))
+	s.announce("stranger")
+	assert.Empty(t, s.log.TakeSnapshot())
+	s.beat("a")
+	assert.Empty(t, s.log.snapshots.notes, "and one that does not announce neither")
+}
+
+func TestSixteenAnnouncedSnapshotsAreRemembered(t *testing.T) {
+	s := newShard(t)
+	s.join("a")
+	for range 20 {
+		s.announce("a")
+	}
+	require.Len(t, s.log.snapshots.notes, 16)
+	assert.Equal(t, s.next-16, s.log.snapshots.notes[0].offset, "the newest of them")
+	assert.Equal(t, s.next-1, s.log.snapshots.notes[15].offset)
+}
+
+func TestASnapshotIsCutInto480KiB(t *testing.T) {
+	for size, want := range map[int][]int{1: {1}, 480 << 10: {480 << 10}, 480<<10 + 1: {480 << 10, 1}, 960 << 10: {480 << 10, 480 << 10}, 960<<10 - 1: {480 << 10, 480<<10 - 1}} {
+		records := cut(&lease.Record{Offset: 5, Instance: id("a")}, coordination, make([]byte, size))
+		var sizes []int
+		for i, r := range records {
+			sizes = append(sizes, len(r.Snapshot.Chunk))
+			assert.Equal(t, uint32(i), r.Snapshot.Index)
+			assert.Equal(t, uint32(len(want)), r.Snapshot.Count)
+		}
+		assert.Equal(t, want, sizes)
+	}
 }
 
 // The memory that pieces of snapshots take is bounded, whatever is written.

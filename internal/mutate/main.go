@@ -23,6 +23,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -44,6 +45,7 @@ type options struct {
 	survivors      string
 	keep           string
 	in             *regexp.Regexp
+	dearest        time.Duration
 	all            bool
 }
 
@@ -57,6 +59,7 @@ func mutate(ctx context.Context, args []string, out, progress io.Writer) int {
 	flags.StringVar(&o.survivors, "survivors", filepath.Join("internal", "mutate", "survivors.txt"), "the survivors that are explained")
 	flags.StringVar(&o.keep, "keep", "", "leave the rewritten files and the test binaries in this folder")
 	flags.StringVar(&in, "in", "", "take only mutants whose line in the survivors' file matches this")
+	flags.DurationVar(&o.dearest, "dearest", time.Hour, "leave out tests that take more CPU than this, which lets some survive that would not")
 	flags.BoolVar(&o.all, "all", false, "print every mutant and what noticed it")
 	if err := flags.Parse(args); err != nil {
 		return 2
@@ -134,6 +137,7 @@ func (o *options) one(ctx context.Context, p *pkg, dir string, reasons map[strin
 		fmt.Fprintf(out, "%s: these tests fail in the rewritten package and kill nothing: %s\n", p.name, strings.Join(failing, " "))
 	}
 	mutants = o.chosen(mutants)
+	tests = slices.DeleteFunc(tests, func(t *test) bool { return t.cost > o.dearest })
 	fmt.Fprintf(progress, "%s: %d mutants, %d tests, after %s\n", p.name, len(mutants), len(tests), time.Since(began).Round(time.Second))
 	done := 0
 	err = hunt(ctx, p, binary, tests, mutants, o.workers, func() {

@@ -22,7 +22,6 @@ killed: Well: negation: b != 100 => b == 100
 killed: Well: result: b - a => 0
 killed: Well: arithmetic: b - a => b + a
 killed: Well: result: true => false
-killed: Well: result: 0 => 1
 killed: Well: result: false => true
 killed: Badly: negation: n > 0 => n <= 0
 not reached: Badly: boundary: n > 0 => n >= 0
@@ -91,7 +90,7 @@ func TestTheMutantsOfAToyAreKnownAndSoIsTheirFate(t *testing.T) {
 		got = append(got, m[1]+": "+m[2])
 	}
 	assert.Equal(t, strings.Split(strings.TrimSpace(toyFates), "\n"), got)
-	assert.Equal(t, "mutation: mutants=49 killed=44 endless=1 survived=5 unreached=3 explained=0 percent=89.8", last(out))
+	assert.Equal(t, "mutation: mutants=48 killed=43 endless=1 survived=5 unreached=3 explained=0 percent=89.6", last(out))
 }
 
 func TestASurvivorIsExplainedUnknownOrNoLongerOne(t *testing.T) {
@@ -102,11 +101,11 @@ func TestASurvivorIsExplainedUnknownOrNoLongerOne(t *testing.T) {
 	assert.NotContains(t, out, boundaryOfBadly)
 	assert.Regexp(t, `needs no reason any longer\n\t`+regexp.QuoteMeta(ofWell), out)
 	assert.Contains(t, out, ": not reached\n\ttoy: Never: negation: !on => on\n")
-	assert.Equal(t, "mutation: mutants=12 killed=10 endless=0 survived=2 unreached=2 explained=1 percent=83.3", last(out))
+	assert.Equal(t, "mutation: mutants=11 killed=9 endless=0 survived=2 unreached=2 explained=1 percent=81.8", last(out))
 }
 
 func TestNinetyPercentAreEnough(t *testing.T) {
-	code, out := mutateToy(t, "", "-in", "Well|Badly: boundary")
+	code, out := mutateToy(t, "", "-in", "Well|Badly: boundary|Named")
 	assert.Zero(t, code)
 	assert.Equal(t, "mutation: mutants=10 killed=9 endless=0 survived=1 unreached=1 explained=0 percent=90.0", last(out))
 }

@@ -14,6 +14,7 @@ import (
 //   - texts: the methods String, GoString, Error and Format, what is given to fmt, errors and panic, texts that are returned
 //   - capacities: those given to make and slices.Grow, the size of a map, slices.Grow and slices.Clip themselves
 //   - rule.Broken, what it is combined with by && or ||, and what is done where a rule is broken: nothing, in a build for use
+//   - what is returned beside a false or an error
 //   - panics, which say that the code is wrong
 //   - tables at package level; numbered constants (iota), which are names; the kinds of a named type
 
@@ -63,6 +64,28 @@ func (f *finder) callee(e *ast.CallExpr) string {
 		}
 	}
 	return ""
+}
+
+// beside tells whether a return says, by its last result, that the others mean nothing: false, or an error.
+func (f *finder) beside(s *ast.ReturnStmt) bool {
+	last := s.Results[len(s.Results)-1]
+	t := f.info.Types[last]
+	if t.Value != nil && t.Value.Kind() == constant.Bool {
+		return !constant.BoolVal(t.Value)
+	}
+	return !t.IsNil() && types.Identical(f.results.At(f.results.Len()-1).Type(), types.Universe.Lookup("error").Type()) && f.makesError(last)
+}
+
+// makesError tells whether an expression is an error for sure: a call of fmt.Errorf or errors.New, or a variable Err….
+func (f *finder) makesError(e ast.Expr) bool {
+	switch e := ast.Unparen(e).(type) {
+	case *ast.CallExpr:
+		return isText(f.callee(e))
+	case *ast.Ident:
+		_, ok := f.info.Uses[e].(*types.Var)
+		return ok && strings.HasPrefix(strings.ToLower(e.Name), "err") && e.Name != "err"
+	}
+	return false
 }
 
 func (f *finder) worthRemoving(e ast.Expr) bool {

@@ -136,7 +136,7 @@ func (f *finder) returns(s *ast.ReturnStmt) {
 		f.remove(s, true)
 	}
 	for i, e := range s.Results {
-		if len(s.Results) == f.results.Len() { // else one call gives them all
+		if len(s.Results) == f.results.Len() && (i == len(s.Results)-1 || !f.beside(s)) { // else one call gives them all, or nobody looks
 			f.result(e, f.results.At(i).Type())
 		}
 		f.expr(e)

@@ -50,6 +50,24 @@ func TestWhatWasTakenBackCountsFromWhenItIsHandedOutAgain(t *testing.T) {
 	assert.Equal(t, 11*second, at)
 }
 
+func TestOffsetsHandedOutWithin10MsShareTheAgeOfTheFirst(t *testing.T) {
+	var a Ages
+	a.Note(0, 4, second)
+	a.Note(5, 9, second+sameAge-1)
+	a.Note(10, 19, second+sameAge)
+	for position, want := range map[int64]time.Duration{4: second, 9: second, 10: second + sameAge} {
+		b := Ages{marks: append([]mark(nil), a.marks...)}
+		at, ok := b.Since(position)
+		assert.True(t, ok, position)
+		assert.Equal(t, want, at, position)
+	}
+	a.Note(9, 9, 2*second) // the last that share the first's
+	at, _ := a.Since(8)
+	assert.Equal(t, second, at)
+	at, _ = a.Since(9)
+	assert.Equal(t, 2*second, at)
+}
+
 func TestAgesCostTimeNotMessages(t *testing.T) {
 	var a Ages
 	for i := range int64(1_000_000) { // 1 µs each

@@ -297,6 +297,44 @@ func TestMemoryFollowsUse(t *testing.T) {
 	assert.Zero(t, w.Len())
 }
 
+func TestARingIsHalvedAfter64RoundsThatLeaveThreeQuartersUnused(t *testing.T) {
+	for name, finish := range map[string]func(w *Window, from, next int64){
+		"Done": func(w *Window, from, next int64) {
+			for o := from; o < next; o++ {
+				w.Done(o)
+			}
+		},
+		"DoneBelow": func(w *Window, _, next int64) { w.DoneBelow(next) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, next := New(0, 1000), int64(0)
+			round := func(n int) {
+				from := next
+				for range n {
+					w.Add(next)
+					next++
+				}
+				finish(w, from, next)
+			}
+			round(64)
+			for range patience - 1 {
+				round(16)
+			}
+			require.Len(t, w.ring, 64)
+			for range patience {
+				w.DoneBelow(next) // it is empty already
+			}
+			require.Len(t, w.ring, 64, "no round")
+			round(16)
+			assert.Len(t, w.ring, 32)
+			for range 2 * patience {
+				round(9)
+			}
+			assert.Len(t, w.ring, 32, "more than a quarter is used")
+		})
+	}
+}
+
 func TestSteadyUseDoesNotAllocate(t *testing.T) {
 	for name, batch := range map[string]int{"one": 1, "some": 10, "many": 5000} {
 		t.Run(name, func(t *testing.T) {

@@ -96,6 +96,11 @@ func (s *storm) join(client string) *actor {
 			if e.Kind == ClaimLost || e.Missed > 0 {
 				s.excuse(e.Token)
 			}
+			if h, ok := holdingOf(e); ok {
+				a.mu.Lock()
+				a.log.Holdings = append(a.log.Holdings, h)
+				a.mu.Unlock()
+			}
 			if e.Missed > 0 {
 				s.t.Errorf("%s missed %d events", a.name, e.Missed)
 			}
@@ -756,6 +761,10 @@ func (s *storm) judge() {
 			assert.Fail(t, "judged", "%v", f)
 		}
 	}
+	linear := tried
+	linear.FastReclaim = true
+	l := testutil.Linearize(linear)
+	assert.NoError(t, l.Err())
 	for _, f := range testutil.Judge(sure).Findings {
 		if again(f) && f.Topic != "s" {
 			assert.Fail(t, "judged", "%v", f)
@@ -770,5 +779,5 @@ func (s *storm) judge() {
 		assert.Empty(t, r.Findings, "%d: %s", r.Offset, r.Text)
 		records++
 	}
-	t.Logf("%d calls, %d processes, %d records, %d claims lost; %s", s.calls.Load(), len(s.all), records, len(s.excused), verdict.Line())
+	t.Logf("%d calls, %d processes, %d records, %d claims lost; %s %s", s.calls.Load(), len(s.all), records, len(s.excused), verdict.Line(), l.Line())
 }

@@ -96,7 +96,7 @@ func TestAConsumerThatDidNotWaitForItsDrainGivesItsKeysBackAllTheSame(t *testing
 
 func TestABrokerThatIsGoneForGoodIsNotAskedForEver(t *testing.T) {
 	t.Parallel()
-	b := &bench{t: t, Cluster: testutil.NewCluster(t, testutil.WithBrokers(3))}
+	b := newBenchOn(t, testutil.WithBrokers(3))
 	require.NoError(t, b.CreateTopic("t", 6, nil))
 	m := b.marshaler("a")
 	k := collect(t, b.consumer(m, ConsumerOptions{WatchInterval: time.Minute}, "t"))
@@ -268,6 +268,16 @@ func newTrial(t *testing.T, b *bench) *trial {
 func (r *trial) watch(process string, c *Consumer, pace time.Duration) *witness {
 	log, err := testutil.OpenHandoutLog(r.dir, process, process)
 	require.NoError(r.t, err)
+	events := c.Events(r.ctx)
+	r.wg.Go(func() {
+		for e := range events {
+			if h, ok := holdingOf(e); ok && h.Over {
+				log.Over(h.Since, h.Topic, h.Partition, h.Token)
+			} else if ok {
+				log.Held(h.Since, h.Topic, h.Partition, h.Token)
+			}
+		}
+	})
 	w := &witness{log: log, seen: map[testutil.Place]map[int64]bool{}}
 	r.witnesses = append(r.witnesses, w)
 	r.wg.Go(func() {
@@ -347,6 +357,17 @@ func (r *trial) judge() {
 		e.Produced[place] = []testutil.Span{{From: 0, To: n}}
 	}
 	assert.NoError(r.t, testutil.Judge(e).Err())
+	l := testutil.Linearize(e)
+	assert.NoError(r.t, l.Err())
+	r.t.Logf("porcupine: %d operations, %s", l.Operations, l.Line())
+}
+
+// holdingOf is what an event says about a key that this process has; false: nothing.
+func holdingOf(e Event) (testutil.Holding, bool) {
+	now := testutil.Now()
+	h := testutil.Holding{Place: testutil.Place{Topic: e.Topic, Partition: e.Partition}, Since: now - time.Since(e.Time).Nanoseconds(), Noted: now, Token: e.Token}
+	h.Over = e.Kind == ClaimReleased || e.Kind == ClaimLost
+	return h, h.Over || e.Kind == ClaimStarted
 }
 
 func TestNobodyIsHandedAnythingOnceItsTrustIsOver(t *testing.T) {
@@ -394,7 +415,7 @@ func TestNobodyIsHandedAnythingOnceItsTrustIsOver(t *testing.T) {
 
 func TestLeadersThatMoveCostNoClaimAndNoMessage(t *testing.T) {
 	t.Parallel()
-	r := newTrial(t, &bench{t: t, Cluster: testutil.NewCluster(t, testutil.WithBrokers(3))})
+	r := newTrial(t, newBenchOn(t, testutil.WithBrokers(3)))
 	require.NoError(t, r.CreateTopic("t", 4, nil))
 	m1, m2 := r.marshaler("a", WithLease(10*time.Second, 0)), r.marshaler("b", WithLease(10*time.Second, 0))
 	r.watch("a", r.consumer(m1, ConsumerOptions{WatchInterval: time.Minute}, "t"), time.Microsecond)
@@ -421,7 +442,7 @@ func TestLeadersThatMoveCostNoClaimAndNoMessage(t *testing.T) {
 }
 
 func TestACoordinatorThatMovesCostsNoOffset(t *testing.T) {
-	r := newTrial(t, &bench{t: t, Cluster: testutil.NewCluster(t, testutil.WithBrokers(3))})
+	r := newTrial(t, newBenchOn(t, testutil.WithBrokers(3)))
 	require.NoError(t, r.CreateTopic("t", 4, nil))
 	r.watch("a", r.consumer(r.marshaler("a"), ConsumerOptions{CommitInterval: 20 * time.Millisecond}, "t"), time.Microsecond)
 	tick := time.NewTicker(100 * time.Millisecond)
@@ -774,7 +795,7 @@ func TestStatusDoesNotWaitForBrokers(t *testing.T) {
 
 func TestCredentialsThatFailForAWhile(t *testing.T) {
 	t.Parallel()
-	b := &bench{t: t, Cluster: testutil.NewCluster(t, testutil.WithUser(sarama.SASLTypePlaintext, "user", "right"))}
+	b := newBenchOn(t, testutil.WithUser(sarama.SASLTypePlaintext, "user", "right"))
 	require.NoError(t, b.CreateTopic("t", 4, nil))
 	wrong := b.Config("a")
 	wrong.Net.SASL.Password = "wrong"

@@ -128,6 +128,7 @@ func garbage() [][]byte {
 func TestGarbageInTheCoordinationTopicChangesNothingForAnybody(t *testing.T) {
 	b := newBench(t, "t")
 	require.NoError(t, b.CreateTopic(MarshalTopic, 32, map[string]string{"message.timestamp.type": "LogAppendTime"}))
+	b.strangers("garbage is what this is about")
 	b.scribble(garbage()...) // as the first records
 	m1, m2 := b.marshaler("a"), b.marshaler("b")
 	b.consumer(m1, ConsumerOptions{}, "t")
@@ -315,6 +316,7 @@ func TestRecordsOfANewerVersionByStrangersAreNeitherHeedNorHarm(t *testing.T) {
 	b.consumer(m1, ConsumerOptions{}, "t")
 	eventually(t, "all", func() bool { return holds(m1) == 4 })
 	before := m1.State().Keys
+	b.strangers("strangers write in a newer version")
 	for _, v := range b.written(m1) {
 		if len(v) > 20 {
 			v[1]++ // of a newer version

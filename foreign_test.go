@@ -29,6 +29,7 @@ func TestAForeignRecordIsToldOnceAndCounted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
+			b.strangers("foreign records are what this is about")
 			log, seen := logged(t)
 			m := b.marshaler("a", WithLogger(log))
 			other := b.marshaler("b")
@@ -74,6 +75,7 @@ func TestLateRecordsOfMembersAreNotForeign(t *testing.T) {
 	of = append(of, b.written(m)...)
 	b.scribble(of...) // of ended, parked and living ones, all a second time
 	b.scribble(nil)   // and one that is foreign
+	b.strangers("the last one is foreign")
 	eventually(t, "read", func() bool { return m.State().Foreign > 0 })
 	assert.EqualValues(t, 1, m.State().Foreign)
 	eventually(t, "told", func() bool { return seen.has("warning", "cannot be read") })

@@ -44,6 +44,7 @@ func TestLogTellsEachRecordAndWhatItDid(t *testing.T) {
 	eventually(t, "claims", func() bool { return holds(m) == 4 && holds(other) == 4 })
 	m.Terminate()
 	other.Terminate()
+	b.strangers("a record that cannot be read, in another shard than its key's")
 	_, err := b.Produce(MarshalTopic, shardOf(testGroup), testutil.Message{Key: []byte("other"), Value: []byte("x")})
 	require.NoError(t, err)
 	c := b.looker()
@@ -95,6 +96,7 @@ func TestLogEndsWhereTheTopicEndedWhenItBegan(t *testing.T) {
 		if seen < 0 {
 			_, end, err := b.Offsets(MarshalTopic, shardOf(testGroup))
 			require.NoError(t, err)
+			b.strangers("records that cannot be read come later")
 			b.scribble([]byte("later"), []byte("later"))
 			require.Positive(t, end)
 		}

@@ -30,11 +30,24 @@ const (
 type bench struct {
 	t testing.TB
 	*testutil.Cluster
+	remains *remains
+}
+
+// newBenchOn starts the broker. When the test and all that it began have ended, the logs are verified.
+func newBenchOn(t testing.TB, options ...testutil.Option) *bench {
+	t.Helper()
+	b := &bench{t: t, Cluster: testutil.NewCluster(t, options...), remains: &remains{topics: map[string]bool{MarshalTopic: true}}}
+	t.Cleanup(func() {
+		if wrong := b.problems(); len(wrong) > 0 {
+			t.Errorf("verify: %d findings: %s", len(wrong), strings.Join(wrong[:min(5, len(wrong))], "\n"))
+		}
+	})
+	return b
 }
 
 func newBench(t testing.TB, topics ...string) *bench {
 	t.Helper()
-	b := &bench{t: t, Cluster: testutil.NewCluster(t)}
+	b := newBenchOn(t)
 	for _, topic := range topics {
 		require.NoError(t, b.CreateTopic(topic, 4, nil))
 	}
@@ -48,6 +61,7 @@ func (b *bench) marshaler(client string, options ...Option) *Marshaler {
 	m, err := NewMarshaler(client, testGroup, b.Addrs(), options...)
 	require.NoError(b.t, err)
 	b.t.Cleanup(m.Terminate)
+	b.remains.uses(m.c.set.topic)
 	return m
 }
 

@@ -257,6 +257,7 @@ func TestANewcomerThatMeetsANewerVersionIsToldToUpgrade(t *testing.T) {
 			continue
 		}
 		require.NoError(t, err, "of a stranger it is foreign")
+		b.strangers("a stranger writes in a newer version")
 		m.Terminate()
 	}
 }

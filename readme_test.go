@@ -47,7 +47,7 @@ func TestReadmeProgramRuns(t *testing.T) {
 	code, _, found = strings.Cut(code, "```")
 	require.True(t, found)
 
-	b := testutil.NewCluster(t)
+	b := newBench(t)
 	require.NoError(t, b.CreateTopic("orders", 2, nil))
 	_, err = b.Produce("orders", 1, testutil.Text("hello from the readme"))
 	require.NoError(t, err)

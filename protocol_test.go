@@ -50,6 +50,7 @@ func TestATopicThatTheOriginalUsesIsNotGrown(t *testing.T) {
 
 	b = newBench(t)
 	require.NoError(t, b.CreateTopic(MarshalTopic, 8, old))
+	b.strangers("the original's records are what this is about")
 	text.Time = time.Now().Add(-70 * time.Minute)
 	_, err = b.Produce(MarshalTopic, 5, text)
 	require.NoError(t, err)

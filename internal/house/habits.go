@@ -78,6 +78,34 @@ func globalState(s *source) []Breach {
 	return bs
 }
 
+// verified: a test of the root has its broker from newBenchOn, which looks at the logs that the test leaves.
+func verified(s *source) []Breach {
+	var bs []Breach
+	ast.Inspect(s.syntax, func(n ast.Node) bool {
+		if f, ok := n.(*ast.FuncDecl); ok && f.Name.Name == "newBenchOn" {
+			return false
+		}
+		if pkg, name, ok := s.selects(n); ok && pkg == Module+"/testutil" && name == "NewCluster" && s.pkg == "" {
+			bs = append(bs, s.breach(n.Pos(), "a cluster whose logs nobody verifies: use newBenchOn"))
+		}
+		return true
+	})
+	return bs
+}
+
+const porcupine = "github.com/anishathalye/porcupine"
+
+// checkers: what only checks others is linked into nothing but testutil.
+func checkers(s *source) []Breach {
+	var bs []Breach
+	for _, spec := range s.syntax.Imports {
+		if strings.Trim(spec.Path.Value, "`\"") == porcupine && s.pkg != "testutil" {
+			bs = append(bs, s.breach(spec.Pos(), "imports %s outside of testutil", porcupine))
+		}
+	}
+	return bs
+}
+
 // maxLines is how long a file may get that is neither a test nor generated. A file says one thing.
 const maxLines = 500
 

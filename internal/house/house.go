@@ -58,6 +58,8 @@ var rules = []rule{
 	{"sleep", sleeping},
 	{"go", bareGo},
 	{"global state", globalState},
+	{"verified", verified},
+	{"checkers", checkers},
 	{"length", length},
 	{"doc comments", docComments},
 	{"paths", paths},

@@ -57,6 +57,14 @@ func TestEveryRuleFindsItsBreach(t *testing.T) {
 		{"sarama", "internal/batch/x.go", `import "github.com/IBM/sarama"; var _ sarama.ConsumerMessage`, ""},
 		{"sarama", "internal/batch/x.go", `import "github.com/IBM/sarama"; var _ sarama.Config`, "sarama.Config on floor 1"},
 
+		{"verified", inTest, `import "` + Module + `/testutil"; var _ = testutil.NewCluster`, "whose logs nobody verifies"},
+		{"verified", inTest, `import "` + Module + `/testutil"; func newBenchOn() { testutil.NewCluster() }`, ""},
+		{"verified", "internal/kafka/x_test.go", `import "` + Module + `/testutil"; var _ = testutil.NewCluster`, ""},
+
+		{"checkers", root, `import _ "` + porcupine + `"`, "outside of testutil"},
+		{"checkers", "testutil/workers/x.go", `import _ "` + porcupine + `"`, "outside of testutil"},
+		{"checkers", "testutil/x.go", `import _ "` + porcupine + `"`, ""},
+
 		{"pure", lease, `import "time"; var _ = time.Now`, "time.Now"},
 		{"pure", lease, `import clock "time"; var _ = clock.Since`, "time.Since"},
 		{"pure", lease, `import "time"; var _ = time.NewTimer`, "time.NewTimer"},

@@ -16,6 +16,7 @@ type agentPlan struct {
 	maxBytes       int           // where its records are split
 	wanted         member.Wanted
 	unable         map[lease.Key]bool // what it cannot run, by partition or topic
+	hangs          bool               // its applications finish nothing for now
 }
 
 // agent is one Marshaler: it drives one member, has its outputs carried out in order, and runs its claims.

@@ -261,7 +261,7 @@ func (a *agent) turn(c *claim, waking bool) {
 		return
 	}
 	r := pick(s, c.parts)
-	if !waking && !(c.stuck && !s.quiet) {
+	if !waking && !(c.stuck && !s.quiet) && !a.plan.hangs {
 		for len(r.flying) > 0 && s.chance(0.7) {
 			a.finish(c, r, s.rng.IntN(len(r.flying)))
 		}
@@ -315,7 +315,7 @@ func (a *agent) drained(c *claim) {
 	var id lease.TopicID
 	if c.started {
 		for _, r := range c.parts {
-			for !c.stuck && len(r.flying) > 0 && s.chance(0.8) {
+			for !c.stuck && !a.plan.hangs && len(r.flying) > 0 && s.chance(0.8) {
 				a.finish(c, r, s.rng.IntN(len(r.flying)))
 			}
 			if len(r.flying) > 0 && s.now < c.deadline {
@@ -326,6 +326,9 @@ func (a *agent) drained(c *claim) {
 		for _, r := range c.parts {
 			if len(r.flying) > 0 {
 				s.table.branch(drainTimeoutBranch)
+				if a.plan.hangs {
+					s.table.branch(drainEndlessBranch)
+				}
 			}
 			id = r.topicID
 			positions = append(positions, member.Position{Key: r.part.key, TopicID: r.topicID, Epoch: c.epoch, Next: r.win.Position()})

@@ -28,7 +28,7 @@ func (p *process) look(i int) {
 
 func (p *process) scan(i int, from int64, last bool) {
 	s := p.sim
-	read := s.log.read(from, int(s.log.end()-from))
+	read := s.log.between(from, s.log.end())
 	sc := history.NewScan(topicID, from)
 	group := false
 	for _, e := range read {
@@ -41,7 +41,7 @@ func (p *process) scan(i int, from int64, last bool) {
 	base, ok := sc.Base()
 	switch {
 	case ok:
-		p.follow(base, read, from)
+		p.follow(base, read)
 	case !last && from > s.log.start:
 		p.look(i + 1)
 	case !last:
@@ -55,9 +55,10 @@ func (p *process) scan(i int, from int64, last bool) {
 func (p *process) begin(sc *history.Scan, from int64, read []*entry, group bool) {
 	s, run := p.sim, p.run
 	p.phase = beginning
-	p.cursor = from + int64(len(read))
+	p.cursor = from
 	if n := len(read); n > 0 {
 		p.lastRead = read[n-1]
+		p.cursor = p.lastRead.offset + 1
 	}
 	p.began = s.now
 	s.tracef("%s finds no base in %d..%d", p.name, from, p.cursor)
@@ -70,8 +71,7 @@ func (p *process) begin(sc *history.Scan, from int64, read []*entry, group bool)
 // tellOldest tells the beginner of the shard's oldest record.
 func (p *process) tellOldest() {
 	l := &p.sim.log
-	if l.start < l.end() {
-		e := l.at(l.start)
+	if e := l.at(l.start); e != nil {
 		p.beginner.Oldest(e.millis, true)
 	}
 }
@@ -104,10 +104,10 @@ func (p *process) tokenBase() int64 {
 // largestSeen is the largest timestamp that the process can have seen in the shard.
 func (p *process) largestSeen() int64 {
 	l := &p.sim.log
-	if p.cursor-1 < l.first {
-		return 0
+	if e := l.below(p.cursor); e != nil {
+		return e.millis
 	}
-	return l.at(min(p.cursor, l.end()) - 1).millis
+	return 0
 }
 
 // takeBeginning reads what comes while there is no base.
@@ -130,11 +130,11 @@ func (p *process) takeBeginning(batch []*entry) {
 			return
 		}
 		// Read again from the base on, up to here.
-		read := s.log.read(base.From, int(p.cursor-base.From))
+		read := s.log.between(base.From, p.cursor)
 		if base.World.Last() >= 0 {
 			s.table.branch(probeAnsweredBranch)
 		}
-		p.follow(base, read, base.From)
+		p.follow(base, read)
 		return
 	}
 	if d := p.dark; d > 0 {
@@ -145,8 +145,9 @@ func (p *process) takeBeginning(batch []*entry) {
 	p.deliver(run, p.tickBeginner)
 }
 
-// follow starts the world at a base: read is what stands in the log from offset from on, as the process has read it.
-func (p *process) follow(base history.Base, read []*entry, from int64) {
+// follow starts the world at a base: read is what stands in the log, from the base or from before it on, as the process
+// has read it.
+func (p *process) follow(base history.Base, read []*entry) {
 	s := p.sim
 	p.chain = s.chainBelow(base)
 	switch {
@@ -164,8 +165,14 @@ func (p *process) follow(base history.Base, read []*entry, from int64) {
 	if base.World.Last() >= 0 {
 		s.compareBase(p, base.From)
 	}
-	p.readyAt = from + int64(len(read))
-	p.take(read[max(0, base.From-from):])
+	p.readyAt = 0
+	if n := len(read); n > 0 {
+		p.readyAt = read[n-1].offset + 1
+	}
+	for len(read) > 0 && read[0].offset < base.From {
+		read = read[1:]
+	}
+	p.take(read)
 	if p.phase != following {
 		return
 	}

@@ -83,7 +83,7 @@ func (s *simulation) causeNetwork(k faultKind) bool {
 	case outageShortFault:
 		return s.outage(s.between(s.ttl/20, s.ttl))
 	case outageLongFault:
-		return s.outage(s.between(s.ttl, 4*s.ttl))
+		return s.outage(s.between(s.ttl, 5*s.ttl))
 	}
 	p := s.victim()
 	if p == nil {
@@ -318,6 +318,10 @@ func (s *simulation) causeLog(k faultKind) bool {
 		l.start = l.end() - keep
 	case brokerClockFault:
 		l.millis += s.between(0, 30*time.Hour).Milliseconds()
+	case skipFault:
+		return s.skipOffsets()
+	case holdSnapshotFault:
+		return s.holdSnapshots()
 	case truncateFault, truncateBlindFault:
 		return s.truncate(k == truncateBlindFault)
 	}
@@ -333,7 +337,7 @@ func (s *simulation) truncate(blind bool) bool {
 	}
 	s.lost, l.blind = true, blind
 	cut := l.end() - n
-	l.entries = l.entries[:cut-l.first]
+	l.cut(cut)
 	s.tracef("the log loses @%d and what follows", cut)
 	s.lossUntil = s.now + 3*s.maxTTL
 	r := &s.ref

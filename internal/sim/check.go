@@ -355,9 +355,9 @@ func (s *simulation) checkTakeover(e *entry, t lease.InstanceID) {
 	if !ok {
 		return
 	}
-	for o := first + 1; o < e.offset; o++ {
-		if x := s.log.at(o); x.group && x.rec.Instance == t && x.took {
-			s.fail("S3", "@%d: takeover from %s, which wrote @%d after the newcomer's Join @%d", e.offset, s.names[t], o, first)
+	for _, x := range s.log.between(first+1, e.offset) {
+		if x.group && x.rec.Instance == t && x.took {
+			s.fail("S3", "@%d: takeover from %s, which wrote @%d after the newcomer's Join @%d", e.offset, s.names[t], x.offset, first)
 			return
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/kafka-marshal/marshal/internal/lease"
 	"github.com/kafka-marshal/marshal/internal/rule"
 )
 
@@ -41,12 +42,15 @@ const (
 	sleepersFault
 	darkBeginFault
 	everybodyDiesFault
+	massRestartFault
+	rollingRestartFault
 	interestFault
 	growTopicFault
 	recreateTopicFault
 	pinFault
 	keepFault
 	unableFault
+	hangFault
 	seekFault
 	seekFreeFault
 	seekTopicFault
@@ -54,6 +58,8 @@ const (
 	brokerClockFault
 	truncateFault
 	truncateBlindFault
+	skipFault
+	holdSnapshotFault
 	probeFault
 	foreignFault
 	unknownAuthorFault
@@ -85,6 +91,9 @@ const (
 	lossFault
 	duplicateFault
 	lateEvictFault
+	crowdFault
+	multitudeFault
+	manyKeysFault
 	faultKinds
 )
 
@@ -96,16 +105,16 @@ var faultNames = [faultKinds]string{
 	cutAnswersFault: "one way cut: all answers lost", stuckFetchFault: "fetch connection hangs", slowLinkFault: "delays up to ttl", slowReadFault: "slow reader", lossyLinkFault: "lossy link",
 	newcomerFault: "newcomer", namesakeFault: "living namesake", muteNamesakeFault: "namesake that cannot append, fast reclaim",
 	leaveFault: "terminate(true)", parkFault: "terminate(false), restart in time", parkLateFault: "terminate(false), restart too late",
-	everybodyLeavesFault: "everybody leaves", everybodyDiesFault: "everybody dies", sleepersFault: "everybody silent beyond the silence of rule b",
+	everybodyLeavesFault: "everybody leaves", everybodyDiesFault: "everybody dies", massRestartFault: "everybody restarts at once", rollingRestartFault: "rolling restart", sleepersFault: "everybody silent beyond the silence of rule b",
 	darkBeginFault: "outage beyond that silence, a newcomer without a base", interestFault: "interests change", growTopicFault: "topic grows", recreateTopicFault: "topic recreated",
-	pinFault: "keys claimed by hand", keepFault: "consumer terminated(false)", unableFault: "member cannot run a key", seekFault: "seek by the owner", seekFreeFault: "seek from outside", seekTopicFault: "seek of a topic",
-	retentionFault: "retention cuts the log", brokerClockFault: "broker's clock jumps", truncateFault: "log loses its tail", truncateBlindFault: "log loses its tail, fetch is blind",
+	pinFault: "keys claimed by hand", keepFault: "consumer terminated(false)", unableFault: "member cannot run a key", hangFault: "application hangs: drains without end", seekFault: "seek by the owner", seekFreeFault: "seek from outside", seekTopicFault: "seek of a topic",
+	retentionFault: "retention cuts the log", brokerClockFault: "broker's clock jumps", truncateFault: "log loses its tail", truncateBlindFault: "log loses its tail, fetch is blind", skipFault: "65,537 offsets or more of other groups", holdSnapshotFault: "snapshots held up",
 	probeFault: "tool asks for a snapshot", foreignFault: "foreign message", unknownAuthorFault: "record of an unknown", seqJumpFault: "absurd seq", absurdJoinFault: "absurd join",
 	endedAuthorFault: "record of one that has ended", otherTopicFault: "join for another topic", newerUnknownFault: "newer version by an unknown", newerJoinedFault: "newer version by a member",
 	forgedHashFault: "forged hash", junkSnapshotFault: "junk snapshot", staleBaseFault: "stale base", lateCopyFault: "late copy of a record", toolFault: "tool with decisions of its own",
 	flushFault: "flush", abandonFault: "leave abandoned", fastReclaimFault: "consumer with fast reclaim", maxFault: "maximum", weightFault: "weight", greedyFault: "greedy", lateStartFault: "log starts late",
 	skewFault: "clock rate and skew", pipelineFault: "producer pipelines", twoMembersFault: "two members on one world", unequalFault: "unequal ttl", delayFault: "message delayed", lossFault: "message lost",
-	duplicateFault: "message duplicated", lateEvictFault: "evict delayed",
+	duplicateFault: "message duplicated", lateEvictFault: "evict delayed", crowdFault: "8 members or more", multitudeFault: "20 members or more", manyKeysFault: "100 keys or more",
 }
 
 // weigh chooses how often each fault comes in this run: some often, some never.
@@ -120,6 +129,10 @@ func (s *simulation) weigh() {
 	s.weights[lateStartFault] = 0.2
 	for _, k := range []faultKind{everybodyLeavesFault, everybodyDiesFault, sleepersFault, darkBeginFault, brokerClockFault, recreateTopicFault, growTopicFault} {
 		s.weights[k] *= 0.3
+	}
+	if s.period > lease.MaxTTL*3/2 { // few runs last as long as these take
+		s.weights[sleepersFault] *= 6
+		s.weights[darkBeginFault] *= 4
 	}
 	for _, k := range []faultKind{truncateFault, truncateBlindFault} {
 		s.weights[k] = 0
@@ -256,9 +269,11 @@ func (s *simulation) cause(k faultKind) {
 		done = s.causeNetwork(k)
 	case k <= everybodyDiesFault:
 		done = s.causeMembership(k)
+	case k <= rollingRestartFault:
+		done = s.causeRestart(k)
 	case k <= seekTopicFault:
 		done = s.causeWish(k)
-	case k <= truncateBlindFault:
+	case k <= holdSnapshotFault:
 		done = s.causeLog(k)
 	case k < flushFault:
 		done = s.causeRecord(k)

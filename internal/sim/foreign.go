@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/kafka-marshal/marshal/internal/lease"
@@ -138,8 +139,10 @@ func (s *simulation) someRecord(id lease.InstanceID, seq uint64) lease.Record {
 // endedAuthor writes in the name of an instance that has ended, or is parked.
 func (s *simulation) endedAuthor() bool {
 	var ended []lease.InstanceID
-	for o := s.log.end() - 1; o >= s.log.first && len(ended) < 8; o-- {
-		e := s.log.at(o)
+	for _, e := range slices.Backward(s.log.entries) {
+		if len(ended) == 8 {
+			break
+		}
 		if !e.group || e.rec.Instance.IsZero() || s.byID[e.rec.Instance] == nil {
 			continue
 		}
@@ -157,11 +160,11 @@ func (s *simulation) endedAuthor() bool {
 
 // lateCopy appends a copy of one of the newest records again, as a retry does that was long under way.
 func (s *simulation) lateCopy() bool {
-	n := s.log.end() - s.log.first
+	n := len(s.log.entries)
 	if n == 0 {
 		return false
 	}
-	e := s.log.at(s.log.end() - 1 - s.rng.Int64N(min(n, 60)))
+	e := s.log.entries[n-1-s.rng.IntN(min(n, 60))]
 	if !e.group || s.log.down {
 		return false
 	}
@@ -301,8 +304,7 @@ func (s *simulation) somePosition(id lease.InstanceID, key lease.Key, topic leas
 
 // someoneEnded is an instance that has ended, if one is remembered.
 func (s *simulation) someoneEnded() lease.InstanceID {
-	for o := s.log.end() - 1; o >= s.log.first; o-- {
-		e := s.log.at(o)
+	for _, e := range slices.Backward(s.log.entries) {
 		if e.group && !e.rec.Instance.IsZero() {
 			if i := s.ref.world.Instance(e.rec.Instance); i != nil && i.Status == lease.Ended {
 				return i.ID

@@ -108,10 +108,15 @@ func (pr *producer) attempt(o *outgoing) {
 			m.Attempted(o.rec.Seq, p.nowClocks())
 		}
 	}
+	again := pr.timeout
 	if !p.lose(p.link.writeCut) {
 		d := p.delay()
 		if o.rec.Kind == lease.KindSnapshot || o.rec.Kind == lease.KindBase {
 			d += s.between(0, s.slowAppend)
+		}
+		if o.rec.Kind == lease.KindSnapshot && s.now < s.heldUntil {
+			d += s.heldUntil - s.now
+			again += s.heldUntil - s.now
 		}
 		if o.rec.Kind == lease.KindEvict && s.lateEvicts > 0 && s.chance(s.lateEvicts) {
 			d += s.between(0, s.maxTTL)
@@ -120,7 +125,7 @@ func (pr *producer) attempt(o *outgoing) {
 		}
 		s.after(d, func() { pr.arrive(o) })
 	}
-	s.after(pr.timeout, func() { p.deliver(pr.run, func() { pr.attempt(o) }) })
+	s.after(again, func() { p.deliver(pr.run, func() { pr.attempt(o) }) })
 }
 
 // arrive is the request at the log.

@@ -224,7 +224,7 @@ func (p *process) recheck() {
 			p.rechecks--
 			sc := history.NewScan(topicID, s.log.start)
 			position, _ := log.Position()
-			read := s.log.read(s.log.start, int(min(s.log.end(), position+1)-s.log.start))
+			read := s.log.between(s.log.start, position+1)
 			for _, e := range read {
 				if e.group {
 					rec := e.rec

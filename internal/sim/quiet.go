@@ -10,6 +10,7 @@ import (
 // calm ends all faults. From here on the members have a bounded time to come to rest.
 func (s *simulation) calm() {
 	s.quiet = true
+	s.heldUntil = 0
 	s.tracef("---- no more faults ----")
 	s.up()
 	for _, p := range s.procs {
@@ -19,8 +20,10 @@ func (s *simulation) calm() {
 		p.usualLink()
 		p.touchUntil(s.now)
 		p.batch = max(p.batch, 10)
+		p.dark = 0
 		for i := range p.plan {
 			clear(p.plan[i].unable)
+			p.plan[i].hangs = false
 		}
 		for _, a := range p.agents {
 			for _, c := range a.claims {
@@ -135,7 +138,7 @@ func (s *simulation) unrest() string {
 // sameHistory tells whether a process follows the log as it is, and is not behind. Where the log has lost records, all
 // who run must have the same history, be it the one that was lost: nobody is left then who could tell.
 func (s *simulation) sameHistory(p *process) bool {
-	if p.cursor < s.log.end() && s.now-s.log.at(p.cursor).real > s.ttl/2 {
+	if e := s.log.at(p.cursor); e != nil && s.now-e.real > s.ttl/2 {
 		return false
 	}
 	e := s.log.before(p.cursor - 1)

@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"slices"
+	"time"
 
 	"github.com/kafka-marshal/marshal/internal/history"
 	"github.com/kafka-marshal/marshal/internal/lease"
@@ -23,6 +24,11 @@ type reference struct {
 	unchecked     bool // the world was made anew: after is not what the next record finds
 	lastEpoch     map[lease.Key]int64
 	firstJoin     map[lease.InstanceID]int64
+	endedAt       map[lease.InstanceID]int64
+	ghosts        map[lease.InstanceID]bool // there again after they were forgotten
+	announced     []announcement            // snapshots that are not complete yet
+	written       announcement              // the newest complete one, and when it was
+	writtenAt     time.Duration
 	takenOver     map[lease.InstanceID]bool // by a namesake: exception 1 of S3
 	uids          map[uint64]int64          // offset of the first copy
 	baseAt        int64                     // offset of the newest valid Base; -1: none
@@ -33,20 +39,25 @@ type reference struct {
 // append puts a message into the log, applies it to the reference and wakes who waits for something to read.
 func (s *simulation) append(rec *lease.Record, value []byte, uid uint64, group bool, o origin) *entry {
 	e := &entry{
-		offset: s.log.end(), millis: s.brokerMillis(), group: group, rec: *rec, value: value, uid: uid, origin: o, real: s.now,
+		millis: s.brokerMillis(), group: group, rec: *rec, value: value, uid: uid, origin: o, real: s.now,
 	}
+	s.log.add(e)
 	e.rec.Offset, e.rec.Timestamp = e.offset, e.millis
-	s.log.entries = append(s.log.entries, e)
 	if group {
 		s.refer(e)
 	}
+	s.wakeReaders()
+	return e
+}
+
+// wakeReaders lets the fetches go on that wait for something to read.
+func (s *simulation) wakeReaders() {
 	for _, p := range s.procs {
 		if wake := p.parked; wake != nil {
 			p.parked = nil
 			wake()
 		}
 	}
-	return e
 }
 
 func (s *simulation) brokerMillis() int64 { return s.log.millis + s.now.Milliseconds() }
@@ -68,11 +79,14 @@ func rebased(events []lease.Event) bool {
 func (s *simulation) refer(e *entry) {
 	r := &s.ref
 	r.records++
-	if first, ok := r.uids[e.uid]; ok {
+	if first, ok := r.uids[e.uid]; ok && !s.countsAnew(e, first) {
 		e.copyOf = first > r.baseAt
 		s.table.fault(duplicateFault)
 	} else {
 		r.uids[e.uid] = e.offset
+	}
+	if s.forgotten(e) {
+		s.table.branch(forgottenBranch)
 	}
 	r.before, r.after = r.after, r.before
 	if r.unchecked {
@@ -104,6 +118,9 @@ func (s *simulation) refer(e *entry) {
 		s.table.event(&r.events[i])
 		s.coverEvent(&r.events[i])
 		s.noteEvent(e, &r.events[i])
+	}
+	if rec.Kind == lease.KindSnapshot && e.origin.raw == "" && rec.Snapshot.Index+1 == rec.Snapshot.Count {
+		s.noteSnapshot(&rec.Snapshot)
 	}
 	s.checkRecord(e)
 	if rec.Kind == lease.KindClaim || rec.Kind == lease.KindRelease {
@@ -166,8 +183,13 @@ func (s *simulation) noteEvent(e *entry, ev *lease.Event) {
 	}
 	switch ev.Kind {
 	case lease.Joined:
-		if first, ok := r.firstJoin[ev.Instance]; !ok || first <= r.baseAt {
+		if first, ok := r.firstJoin[ev.Instance]; !ok || first <= r.baseAt || s.forgotten(e) {
 			r.firstJoin[ev.Instance] = e.offset
+		}
+		if s.forgotten(e) {
+			t.branch(ghostBranch)
+			r.ghosts[ev.Instance] = true
+			delete(r.endedAt, ev.Instance)
 		}
 		if a := s.byID[ev.Instance]; a != nil && a.id == ev.Instance {
 			a.firstAt = e.offset
@@ -184,10 +206,15 @@ func (s *simulation) noteEvent(e *entry, ev *lease.Event) {
 		default:
 			t.branch(evictBranch)
 		}
+		if r.ghosts[ev.Instance] {
+			t.branch(ghostGoneBranch)
+		}
 		s.checkEviction(e, ev.Instance)
-		s.noteEnd(ev.Instance)
+		s.noteEnd(e, ev.Instance)
 	case lease.Left:
-		s.noteEnd(ev.Instance)
+		s.noteEnd(e, ev.Instance)
+	case lease.Announced:
+		s.noteAnnounced(announcement{e.rec.Instance, e.offset})
 	case lease.Parked:
 		t.branch(parkBranch)
 	case lease.Granted:
@@ -223,7 +250,7 @@ func (s *simulation) noteEvent(e *entry, ev *lease.Event) {
 		r.baseAt = e.offset
 		s.checkBase(e)
 		for _, in := range r.before.instances {
-			s.noteEnd(in.id)
+			s.noteEnd(e, in.id)
 		}
 	}
 }
@@ -245,7 +272,34 @@ func (s *simulation) noteSeek(e *entry, k lease.Key) {
 	}
 }
 
-func (s *simulation) noteEnd(id lease.InstanceID) {
+// announcement is a snapshot that somebody is to write.
+type announcement struct {
+	by   lease.InstanceID
+	upto int64
+}
+
+// noteAnnounced counts snapshots that are announced while another is not complete.
+func (s *simulation) noteAnnounced(an announcement) {
+	r := &s.ref
+	if len(r.announced) > 0 {
+		s.table.branch(twoAnnouncedBranch)
+	}
+	r.announced = append(r.announced, an)
+}
+
+// noteSnapshot counts snapshots that come at the same time.
+func (s *simulation) noteSnapshot(rec *lease.Snapshot) {
+	r := &s.ref
+	an := announcement{rec.Author, rec.Upto}
+	if r.written.by != an.by && !r.written.by.IsZero() && s.now-r.writtenAt < 100*time.Millisecond {
+		s.table.branch(twoWrittenBranch)
+	}
+	r.written, r.writtenAt = an, s.now
+	r.announced = slices.DeleteFunc(r.announced, func(o announcement) bool { return o.upto <= an.upto })
+}
+
+func (s *simulation) noteEnd(e *entry, id lease.InstanceID) {
+	s.ref.endedAt[id] = e.offset
 	if a := s.byID[id]; a != nil && a.id == id {
 		a.evicted = true
 	}
@@ -259,8 +313,8 @@ func (s *simulation) chainBelow(base history.Base) uint64 {
 	}
 	if s.lost && base.World.Last() >= 0 {
 		// It may be a snapshot of the history that was lost: it is up to the hashes to find out.
-		for o := s.log.end() - 1; o >= base.From; o-- {
-			if e := s.log.at(o); e.rec.Kind == lease.KindSnapshot && e.rec.Snapshot.Upto == base.From-1 && e.origin.chain != 0 {
+		for _, e := range slices.Backward(s.log.between(base.From, s.log.end())) {
+			if e.rec.Kind == lease.KindSnapshot && e.rec.Snapshot.Upto == base.From-1 && e.origin.chain != 0 {
 				return e.origin.chain
 			}
 		}

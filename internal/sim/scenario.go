@@ -33,7 +33,8 @@ type scenario struct {
 	weights        [faultKinds]float64
 	scheme         int // what tools mostly do; -1: anything
 
-	forgedHash bool // a foreign record carries a wrong hash
+	heldUntil  time.Duration // snapshots arrive no sooner
+	forgedHash bool          // a foreign record carries a wrong hash
 	lonely     map[string]time.Duration
 	names      map[lease.InstanceID]string
 	downs      []span
@@ -72,7 +73,7 @@ func (s *simulation) setUpLog() {
 	s.log = vlog{millis: 1_700_000_000_000 + s.rng.Int64N(1e9)}
 	s.ref = reference{
 		world: lease.NewWorld(topicID), baseAt: -1, lastEpoch: map[lease.Key]int64{}, firstJoin: map[lease.InstanceID]int64{},
-		takenOver: map[lease.InstanceID]bool{}, uids: map[uint64]int64{},
+		takenOver: map[lease.InstanceID]bool{}, endedAt: map[lease.InstanceID]int64{}, ghosts: map[lease.InstanceID]bool{}, uids: map[uint64]int64{},
 	}
 	if !s.chance(s.weights[lateStartFault]) {
 		return
@@ -80,11 +81,11 @@ func (s *simulation) setUpLog() {
 	// The shard is older than its log start, and holds other groups' records only.
 	s.table.fault(lateStartFault)
 	s.log.first = 1 + s.rng.Int64N(1_000_000)
-	s.log.start = s.log.first
+	s.log.start, s.log.next = s.log.first, s.log.first
 	age := time.Duration(pick(s, []int{5, 55, 65, 300})) * time.Minute
 	for n := s.rng.IntN(4); n > 0; n-- {
 		s.uid++
-		s.log.entries = append(s.log.entries, &entry{offset: s.log.end(), uid: s.uid, millis: s.log.millis - age.Milliseconds()})
+		s.log.add(&entry{uid: s.uid, millis: s.log.millis - age.Milliseconds()})
 		age = age * 9 / 10
 	}
 }
@@ -104,6 +105,15 @@ func (s *simulation) setUpTopics() {
 }
 
 func (s *simulation) setUpProcesses() {
+	if s.members >= 8 {
+		s.table.fault(crowdFault)
+	}
+	if s.members >= 20 {
+		s.table.fault(multitudeFault)
+	}
+	if s.keys >= 100 {
+		s.table.fault(manyKeysFault)
+	}
 	for range s.members {
 		p := s.newProcess()
 		s.at(s.between(0, s.ttl), func() {

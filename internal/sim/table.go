@@ -94,6 +94,13 @@ const (
 	abandonBranch
 	flushBranch
 	drainTimeoutBranch
+	drainEndlessBranch
+	rolledBranch
+	twoAnnouncedBranch
+	twoWrittenBranch
+	forgottenBranch
+	ghostBranch
+	ghostGoneBranch
 	snapshotStartBranch
 	snapshotCheckedBranch
 	originStartBranch
@@ -122,7 +129,9 @@ var branchNames = [branches]string{
 	seekHeldBranch: "seek of a held key", seekFreeBranch: "seek of a free key", seekWholeBranch: "seek under a whole topic", foreignCommitBranch: "seek to a foreign commit",
 	lostClaimBranch: "claim lost", suspendedTrustBranch: "suspension ends trust", trustEndedBranch: "trust ended under a claim", trustBackBranch: "trust came back, claim kept",
 	wakeRefusedBranch: "hand-out refused at wake-up", deafBranch: "deaf: reopened", rejoinBranch: "rejoined after eviction", rejoinByBaseBranch: "rejoined after a base", upgradeBranch: "upgrade needed",
-	splitBranch: "record split", rejectedBranch: "heartbeat too large", abandonBranch: "leave abandoned", flushBranch: "flush", drainTimeoutBranch: "drain timed out",
+	splitBranch: "record split", rejectedBranch: "heartbeat too large", abandonBranch: "leave abandoned", flushBranch: "flush", drainTimeoutBranch: "drain timed out", drainEndlessBranch: "drain without end cut off", rolledBranch: "rolling restart of all",
+	twoAnnouncedBranch: "two snapshots announced at once", twoWrittenBranch: "two snapshots written at once", forgottenBranch: "record of a forgotten instance",
+	ghostBranch: "forgotten instance there by its old join", ghostGoneBranch: "and evicted again",
 	snapshotStartBranch: "start from a snapshot", snapshotCheckedBranch: "snapshot checked by others", originStartBranch: "start from offset 0", baseStartBranch: "start from a base",
 	baseAfterHourBranch: "base by a (an hour old log)", baseAfterSilenceBranch: "base by b (silence)", probeAnsweredBranch: "probe answered by a snapshot",
 	hashDiffersBranch: "another hash met", recheckSameBranch: "second reading: the same", recheckOtherBranch: "second reading: another", rewoundBranch: "offset went back", offStartBranch: "fell off the log's start",

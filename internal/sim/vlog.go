@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/kafka-marshal/marshal/internal/lease"
@@ -42,19 +44,70 @@ type vlog struct {
 	entries []*entry
 	first   int64 // offset of entries[0]
 	start   int64 // log start: what is below it cannot be read any more
+	next    int64 // offset of the next entry
+	holes   bool  // some offsets have no entry: other groups' messages that nobody needs to look at
 	millis  int64 // broker's clock at real time 0, Unix ms
 	down    bool  // nobody reaches it
 	blind   bool  // fetches do not report a diverging epoch: only the rolling hash can tell
 }
 
-func (l *vlog) end() int64 { return l.first + int64(len(l.entries)) }
+func (l *vlog) end() int64 { return l.next }
 
-func (l *vlog) at(offset int64) *entry { return l.entries[offset-l.first] }
+// add appends an entry; its offset is the log's to say.
+func (l *vlog) add(e *entry) {
+	e.offset = l.next
+	l.next++
+	l.entries = append(l.entries, e)
+}
+
+// skip leaves out n offsets, as if so many messages of other groups were there. The last of them is.
+func (l *vlog) skip(n int64, last *entry) {
+	l.holes = true
+	l.next += n - 1
+	l.add(last)
+}
+
+// cut loses what is at an offset and above it.
+func (l *vlog) cut(offset int64) {
+	l.entries = l.entries[:l.index(offset)]
+	l.next = max(l.first, l.start)
+	if n := len(l.entries); n > 0 {
+		l.next = l.entries[n-1].offset + 1
+	}
+}
+
+// index is the place of the first entry at or above an offset.
+func (l *vlog) index(offset int64) int {
+	if offset <= l.first {
+		return 0
+	}
+	if !l.holes {
+		return min(int(offset-l.first), len(l.entries))
+	}
+	i, _ := slices.BinarySearchFunc(l.entries, offset, func(e *entry, o int64) int { return cmp.Compare(e.offset, o) })
+	return i
+}
+
+// at gives the first entry at or above an offset; nil: none.
+func (l *vlog) at(offset int64) *entry {
+	if i := l.index(offset); i < len(l.entries) {
+		return l.entries[i]
+	}
+	return nil
+}
+
+// below gives the newest entry below an offset; nil: none.
+func (l *vlog) below(offset int64) *entry {
+	if i := l.index(offset); i > 0 {
+		return l.entries[i-1]
+	}
+	return nil
+}
 
 // before gives the newest message of the group at or below offset; nil: none.
 func (l *vlog) before(offset int64) *entry {
-	for o := min(offset, l.end()-1); o >= l.first; o-- {
-		if e := l.at(o); e.group {
+	for i := l.index(offset+1) - 1; i >= 0; i-- {
+		if e := l.entries[i]; e.group {
 			return e
 		}
 	}
@@ -63,9 +116,9 @@ func (l *vlog) before(offset int64) *entry {
 
 // since gives the first offset whose timestamp is at least millis.
 func (l *vlog) since(millis int64) int64 {
-	for o := l.start; o < l.end(); o++ {
-		if l.at(o).millis >= millis {
-			return o
+	for _, e := range l.entries[l.index(l.start):] {
+		if e.millis >= millis {
+			return e.offset
 		}
 	}
 	return l.end()
@@ -73,6 +126,12 @@ func (l *vlog) since(millis int64) int64 {
 
 // read gives what stands from an offset on, at most limit messages.
 func (l *vlog) read(from int64, limit int) []*entry {
-	to := min(l.end(), from+int64(limit))
-	return l.entries[from-l.first : to-l.first]
+	i := l.index(from)
+	return l.entries[i:min(len(l.entries), i+limit)]
+}
+
+// between gives what stands from an offset on and below another.
+func (l *vlog) between(from, to int64) []*entry {
+	i := l.index(from)
+	return l.entries[i:max(i, l.index(to))]
 }

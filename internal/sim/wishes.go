@@ -31,6 +31,8 @@ func (s *simulation) causeWish(k faultKind) bool {
 		return a.pin()
 	case keepFault:
 		return a.keep()
+	case hangFault:
+		return a.hang()
 	case unableFault:
 		t := pick(s, s.topics)
 		key := lease.Key{Topic: t.name, Partition: s.rng.Int32N(t.count)}

@@ -113,11 +113,8 @@ func BenchmarkPlan(b *testing.B) {
 			g.claimAll(s.members)
 			g.leave("m3", false)
 			measure(b, "died")
-			g.join("m3b", "m3", s.interest())
-			for k := range g.HeldBy(id("m2")) {
-				g.release("m2", id("m1"), false, k)
-				break
-			}
+			g.claimAll(s.members)
+			g.join("new", "new", s.interest())
 			measure(b, "joined")
 			for i := 0; i < s.members; i += 10 {
 				n := fmt.Sprintf("m%d", i)

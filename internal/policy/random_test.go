@@ -281,3 +281,41 @@ func TestPlansAreDeterministic(t *testing.T) {
 		}
 	}
 }
+
+// Who plans record by record has the same plan as who has just read a snapshot, whatever it planned before.
+func TestWhoFollowsTheLogPlansAsANewcomerDoes(t *testing.T) {
+	for seed := range uint64(60) {
+		g := newRandomGroup(seed, seed%3 > 0)
+		var old Planner
+		for range 25 {
+			switch p := old.Plan(g.World); g.r.IntN(4) {
+			case 0:
+				g.happen()
+			case 1:
+				g.claimTurns(p, g.names)
+			case 2:
+				if moves := p.Moves(); len(moves) > 0 {
+					g.carryOut(moves[g.r.IntN(len(moves))])
+				}
+			case 3:
+				g.claim(g.names[g.r.IntN(len(g.names))], g.key(), g.key(), g.key())
+			}
+			w, err := lease.ParseWorld(g.AppendBinary(nil))
+			require.NoError(t, err)
+			p, fresh := old.Plan(g.World), Compute(w)
+			require.Equal(t, fresh.Moves(), p.Moves(), "seed %d", seed)
+			require.Equal(t, fresh.Free(), p.Free(), "seed %d", seed)
+			k := g.key()
+			for _, n := range g.names {
+				require.Equal(t, fresh.MovesOf(id(n)), p.MovesOf(id(n)), "seed %d", seed)
+				require.Equal(t, fresh.Overflow(id(n)), p.Overflow(id(n)), "seed %d", seed)
+				require.Equal(t, fresh.Planned(id(n)), p.Planned(id(n)), "seed %d", seed)
+				require.Equal(t, fresh.Greedy(id(n)), p.Greedy(id(n)), "seed %d", seed)
+				require.Equal(t, fresh.Parked(id(n)), p.Parked(id(n)), "seed %d", seed)
+				require.Equal(t, fresh.Wants(id(n), k), p.Wants(id(n), k), "seed %d", seed)
+				require.Equal(t, fresh.TurnOf(k, id(n)), p.TurnOf(k, id(n)), "seed %d", seed)
+				require.Equal(t, fresh.Successor(k, id(n), nil), p.Successor(k, id(n), nil), "seed %d", seed)
+			}
+		}
+	}
+}

@@ -40,7 +40,19 @@ func checkOwners(w *World) error {
 	held := map[InstanceID]int{}
 	epochs := 0
 	var before *Key
+	var instances []InstanceID
+	for in := range w.Instances() {
+		instances = append(instances, in.ID)
+	}
+	var placed []Lease
+	for _, h := range w.Holdings() {
+		placed = append(placed, Lease{instances[h.Place], h.Epoch})
+	}
 	for k, l := range w.Leases() {
+		if len(placed) == 0 || placed[0] != l {
+			return fmt.Errorf("Holdings differ from Leases at %v", k)
+		}
+		placed = placed[1:]
 		if before != nil && !less(*before, k) {
 			return fmt.Errorf("leases out of order at %v", k)
 		}

@@ -37,7 +37,7 @@ type instance struct {
 	size  int    // joinSize of its newest Join, while alive
 	held  heldList
 	marks []*slot // the keys that it is unfit for, in no order
-	index int     // its place in the canonical bytes that are being written
+	index int     // its place among the present; who uses it sets it first
 
 	planSum, restSum, quietSum uint64 // what it adds to the digest, and to the version
 }

@@ -136,26 +136,40 @@ func (a *assigner) give(to *int32, u int32) {
 // surplus lists the leases of a pool that their holders should not keep, of each holder the newest: those with the
 // largest (epoch, key).
 func (a *assigner) surplus(j int32, gaps []gap) []held {
-	less := 0
+	var givers []lease.InstanceID
+	walk := 0 // as many keys as they hold of all pools
 	for _, g := range gaps {
 		if g.more < 0 {
 			a.count[g.user] = -g.more
-			less++
+			id := a.members[a.users[g.user].member].id
+			givers = append(givers, id)
+			walk += a.w.HeldCount(id)
 		}
 	}
-	if less == 0 {
+	if len(givers) == 0 {
 		return nil
 	}
 	var all []held
 	a.enter(j)
-	whole := lease.Key{Topic: a.names[j].topic, Partition: lease.WholeTopic}
-	for k, l := range a.w.Conflicts(whole) {
-		h := held{key: k, epoch: l.Epoch, member: -1}
-		if m, ok := a.index[l.Instance]; ok && a.exists(j, k) {
-			h.member = m
+	look := func(k lease.Key, l lease.Lease) {
+		m, joined := a.index[l.Instance]
+		if !joined || poolOf(k) != a.names[j] || !a.exists(j, k) {
+			return
 		}
+		h := held{key: k, epoch: l.Epoch, member: m}
 		if a.classify(&h, j); h.state == shared && a.count[h.user] > 0 {
 			all = append(all, h)
+		}
+	}
+	if walk < int(a.even.pools[j].units) {
+		for _, id := range givers {
+			for k, l := range a.w.HeldBy(id) {
+				look(k, l)
+			}
+		}
+	} else {
+		for k, l := range a.w.Conflicts(lease.Key{Topic: a.names[j].topic, Partition: lease.WholeTopic}) {
+			look(k, l)
 		}
 	}
 	slices.SortFunc(all, func(x, y held) int {

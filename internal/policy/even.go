@@ -12,7 +12,7 @@ import (
 //
 // Its answer is as good as problem's would be, by the same four rules.
 type even struct {
-	member []int32 // of each user
+	member []int32 // of each user; those of one member stand together, in the order of members
 	weight []int32 // of each user
 	crowd  []int32 // that each user is in; alone: it attracts nothing, and takes part only where it has something
 	crowds [][]int32

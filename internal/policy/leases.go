@@ -27,17 +27,24 @@ type held struct {
 	state  state
 }
 
+// place is where an instance is: who it is among the members, or whose client id it has.
+type place struct {
+	member int32 // -1: it is parked
+	client string
+}
+
 // reading reads a world into a plan. Settled keys are only counted, so that a plan is no larger than what there is to do.
 type reading struct {
 	*Plan
 	w    *lease.World
-	old  *Plan // the one before, if there was one
 	even even
 	todo []held // unwanted and overflowing, in the order of keys
 	gaps []gap  // of the answer
 
 	over   map[lease.Key]struct{} // held over a maximum
 	pinned []lease.Key            // claimed by hand and free, in order
+	places []place                // of the instances in the world's order
+	aside  []int32                // of each user with a maximum, keys that count for it and are set apart from the shares
 	unfit  bool                   // somebody is marked unfit for something
 	wants  []int32                // of each kind, the last pool that was entered and that it wants
 	count  []int32                // of each user, a number that is zero between two pools
@@ -47,7 +54,15 @@ type reading struct {
 
 // begin begins a new plan; old is the one before, of any world.
 func (r *reading) begin(w *lease.World, old *Plan) {
-	r.Plan, r.w, r.old = &Plan{}, w, old
+	r.Plan, r.w = &Plan{}, w
+	switch {
+	case old == nil:
+		r.roster = newRoster(w, nil)
+	case old.roster.of(w):
+		r.roster = old.roster
+	default:
+		r.roster = newRoster(w, old.roster)
+	}
 	r.todo, r.gaps, r.over, r.client = r.todo[:0], r.gaps[:0], nil, ""
 }
 
@@ -66,22 +81,32 @@ func (r *reading) readLeases() {
 	r.unfit = r.w.HasMarks()
 	r.readMaxima()
 	r.pinned = r.freePins(r.w)
+	r.aside = zeroed(r.aside, len(r.users))
 	r.wants, r.count = zeroed(r.wants, len(r.kinds)), zeroed(r.count, len(r.users))
 	for k := range r.wants {
 		r.wants[k] = -1
 	}
 	r.even.pools, r.even.holds = zeroed(r.even.pools, len(r.names)), r.even.holds[:0]
+	r.places = r.places[:0]
+	alive := int32(0)
+	for in := range r.w.Instances() {
+		if in.Status == lease.Alive {
+			r.places = append(r.places, place{member: alive})
+			alive++
+		} else {
+			r.places = append(r.places, place{-1, in.Client})
+		}
+	}
 	next := 0
-	for k, l := range r.w.Leases() {
+	for k, l := range r.w.Holdings() {
 		if len(r.leases) > 0 && r.leases[0].key.Topic != k.Topic {
 			next = r.readTopic(next, r.leases[0].key.Topic)
 		}
-		m, joined := r.index[l.Instance]
-		if !joined {
-			m = -1
-			r.park(k, r.w.Instance(l.Instance).Client)
+		at := r.places[l.Place]
+		if at.member < 0 {
+			r.park(k, at.client)
 		}
-		r.leases = append(r.leases, held{key: k, epoch: l.Epoch, member: m})
+		r.leases = append(r.leases, held{key: k, epoch: l.Epoch, member: at.member})
 	}
 	if len(r.leases) > 0 {
 		next = r.readTopic(next, r.leases[0].key.Topic)
@@ -171,7 +196,7 @@ func (r *reading) readLease(h *held, j int32) {
 	switch h.state {
 	case settled:
 		if h.user >= 0 && r.kinds[r.users[h.user].kind].max != noLimit && !r.kinds[r.users[h.user].kind].greedy {
-			r.users[h.user].aside++
+			r.aside[h.user]++
 		}
 	case shared:
 		r.even.pools[j].units++
@@ -224,7 +249,10 @@ func (r *reading) readMaxima() {
 					keys = append(keys, mine{key, l.Epoch})
 				}
 			}
-			r.users[u].held = int32(len(keys))
+			if r.held == nil {
+				r.held = make([]int32, len(r.users))
+			}
+			r.held[u] = int32(len(keys))
 			if len(keys) <= int(r.kinds[k].max) {
 				continue
 			}

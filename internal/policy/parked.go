@@ -40,7 +40,7 @@ func (r *reading) readHeirs() {
 	}
 	for i := range r.members {
 		m := &r.members[i]
-		m.shadowed = m.shadowed || r.parked[m.client] != nil && len(r.Parked(m.id)) > 0
+		r.shadowed[i] = r.shadowed[i] || r.parked[m.client] != nil && len(r.Parked(m.id)) > 0
 	}
 }
 

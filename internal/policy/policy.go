@@ -14,12 +14,9 @@ import (
 
 // Plan is who should hold what, for one world. It does not change, and it does not look at the world again.
 type Plan struct {
-	*layout
-	members  []member
-	index    map[lease.InstanceID]int32
-	users    []user
-	mates    [][]int32 // users of each kind, in the order of members
-	pins     map[pin]struct{}
+	*roster
+	shadowed []bool                // of each member, whether it attracts nothing: see shadow and readHeirs
+	held     []int32               // of each user with a maximum, keys that count for it; nil: there is none
 	marks    map[lease.Key][]int32 // the members unfit for a key, where that counts
 	parked   map[string][]parkedTopic
 	overflow map[int32][]lease.Key // of each member
@@ -59,7 +56,7 @@ func Compute(w *lease.World) *Plan { return new(Planner).compute(w) }
 func (p *Planner) compute(w *lease.World) *Plan {
 	r := &p.reading
 	r.begin(w, p.plan)
-	r.readMembers()
+	r.shadow()
 	r.readLeases()
 	r.solve()
 	r.assign()

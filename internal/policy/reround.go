@@ -1,5 +1,7 @@
 package policy
 
+import "slices"
+
 // spread gives the least and the most that anybody is ahead of its share.
 func (e *even) spread() (least, most fixed) {
 	for i, a := range e.ahead {
@@ -65,10 +67,6 @@ func (e *even) level() {
 		members[m] = int32(m)
 	}
 	top := newRanking(members, func(m int32) fixed { return -e.ahead[m] })
-	users := make([][]int32, len(e.ahead))
-	for u, m := range e.member {
-		users[m] = append(users[m], int32(u))
-	}
 	has := make([]int32, len(e.pools)) // the last member that was found to be rounded up there, and 1
 	var aside []int32
 	for to := range e.ahead {
@@ -89,7 +87,7 @@ func (e *even) level() {
 				aside = append(aside, from.id)
 				break
 			}
-			i, u := e.gift(from.id, users[to], has, int32(to)+1)
+			i, u := e.gift(from.id, int32(to), has)
 			if i < 0 {
 				aside = append(aside, from.id)
 				continue
@@ -106,17 +104,18 @@ func (e *even) level() {
 	}
 }
 
-// gift finds a slot that a member can give to one of some users, one that costs no move if there is such.
-func (e *even) gift(from int32, users, has []int32, to int32) (slot, user int32) {
+// gift finds a slot that a member can give to another, and the user of that one: a slot that costs no move if there is such.
+func (e *even) gift(from, to int32, has []int32) (slot, user int32) {
 	slot = -1
+	first, _ := slices.BinarySearch(e.member, to)
 	for i := e.first[from]; i >= 0; i = e.slots[i].next {
 		s := &e.slots[i]
-		if has[s.pool] == to || slot >= 0 && (s.kept || !e.slots[slot].kept) {
+		if has[s.pool] == to+1 || slot >= 0 && (s.kept || !e.slots[slot].kept) {
 			continue
 		}
-		for _, u := range users {
-			if e.eligible(s.pool, u) {
-				slot, user = i, u
+		for u := first; u < len(e.member) && e.member[u] == to; u++ {
+			if e.eligible(s.pool, int32(u)) {
+				slot, user = i, int32(u)
 			}
 		}
 	}

@@ -17,7 +17,7 @@ func (r *reading) solve() {
 	for u := range r.users {
 		k := r.users[u].kind
 		e.member[u], e.weight[u], e.crowd[u] = r.users[u].member, r.kinds[k].weight, k
-		if r.kinds[k].greedy || r.members[e.member[u]].shadowed {
+		if r.kinds[k].greedy || r.shadowed[e.member[u]] {
 			e.crowd[u] = alone
 		}
 	}
@@ -49,7 +49,7 @@ func (r *reading) solve() {
 // limit is how many keys of the shares a user may have.
 func (r *reading) limit(u int32) int32 {
 	if most := r.kinds[r.users[u].kind].max; most != noLimit {
-		return most - r.users[u].aside
+		return most - r.aside[u]
 	}
 	return noLimit
 }
@@ -142,7 +142,7 @@ func (r *reading) solveGenerally() {
 			}
 			m := r.users[u].member
 			s := stake{consumer: u, pool: int32(j), weight: k.weight, held: r.count[u], most: noLimit, tie: tieNumber(topic, seeds[m])}
-			if r.members[m].shadowed {
+			if r.shadowed[m] {
 				s.most = s.held
 			}
 			r.count[u] = 0

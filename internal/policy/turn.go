@@ -97,7 +97,7 @@ func (p *Plan) order(f *freeKey) []lease.InstanceID {
 				class[1] = append(class[1], m.id)
 			case p.isUnfit(u.member, f.key):
 				class[4] = append(class[4], m.id)
-			case m.shadowed:
+			case p.shadowed[u.member]:
 				class[3] = append(class[3], m.id)
 			default:
 				class[2] = append(class[2], m.id)
@@ -195,7 +195,7 @@ func (p *Plan) best(k lease.Key, holder int32, room []int32, ahead []fixed, not 
 	for i := range p.wanting(j) {
 		u := &p.users[i]
 		m := &p.members[u.member]
-		if room[i] == 0 || m.shadowed || u.member == holder || p.isUnfit(u.member, k) || not != nil && not(m.id) {
+		if room[i] == 0 || p.shadowed[u.member] || u.member == holder || p.isUnfit(u.member, k) || not != nil && not(m.id) {
 			continue
 		}
 		if len(ties) > 0 {

@@ -58,8 +58,6 @@ type wishes struct {
 	list []wish
 	at   map[*lease.Interest]int32
 	like map[likeness][]int32
-	last *lease.Interest
-	of   int32
 }
 
 // likeness is what equal wishes have in common and few others.
@@ -70,19 +68,11 @@ type likeness struct {
 
 // number gives the number of a wish, a new one where nobody had it before.
 func (s *wishes) number(in []lease.Interest) int32 {
-	var first *lease.Interest
-	if len(in) > 0 {
-		first = &in[0]
-	}
-	if len(s.list) > 0 && first == s.last {
-		return s.of
-	}
-	n, ok := s.at[first]
+	n, ok := s.at[first(in)]
 	if !ok {
 		n = s.find(in)
-		s.at[first] = n
+		s.at[first(in)] = n
 	}
-	s.last, s.of = first, n
 	return n
 }
 

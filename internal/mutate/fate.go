@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/kafka-marshal/marshal/internal/mutate/point"
 )
 
 // fate is what became of a mutant.
@@ -30,7 +32,7 @@ func (f fate) dead() bool { return f == killed || f == endless }
 var failed = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
 
 // hunt runs the tests against each mutant, a few at a time, and notes what became of it. told is called after each.
-func hunt(ctx context.Context, p *pkg, binary string, tests []*test, mutants []*mutant, workers int, told func()) error {
+func hunt(ctx context.Context, p *pkg, binary string, tests []*test, mutants []*mutant, workers int, told func(*mutant)) error {
 	work := make(chan *mutant)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -43,7 +45,7 @@ func hunt(ctx context.Context, p *pkg, binary string, tests []*test, mutants []*
 				if wrong == nil {
 					wrong = err
 				}
-				told()
+				told(m)
 				mu.Unlock()
 			}
 		})
@@ -71,11 +73,12 @@ func chase(ctx context.Context, p *pkg, binary string, tests []*test, m *mutant)
 // run runs a few tests against a mutant. What takes several times the CPU of a run without one has no end: the processor's time
 // counts, not the clock's, so that a busy machine kills nobody. The clock's is for what waits for ever.
 func run(ctx context.Context, p *pkg, binary string, b batch, id int) (fate, string, error) {
-	l := limits{seconds: 1 + int((5 * b.cost).Seconds()), kib: 2 << 20}
+	most := 250*time.Millisecond + 5*b.cost
+	l := limits{seconds: 2 + int(2*most.Seconds()), kib: 2 << 20}
 	timed, cancel := context.WithTimeout(ctx, time.Minute+100*b.cost)
 	defer cancel()
 	cmd, out := command(timed, p, binary, l, "-test.failfast", "-test.run", b.pattern)
-	cmd.Env = append(os.Environ(), "MUTANT="+strconv.Itoa(id), "GOMAXPROCS=1")
+	cmd.Env = append(os.Environ(), "MUTANT="+strconv.Itoa(id), "MUTANT_CPU="+most.String(), "GOMAXPROCS=1")
 	err := cmd.Run()
 	switch {
 	case ctx.Err() != nil:
@@ -84,7 +87,7 @@ func run(ctx context.Context, p *pkg, binary string, b batch, id int) (fate, str
 		return survived, "", nil
 	case cmd.ProcessState == nil:
 		return 0, "", fmt.Errorf("run %s: %w", binary, err)
-	case timed.Err() != nil || cmd.ProcessState.ExitCode() < 0:
+	case timed.Err() != nil || cmd.ProcessState.ExitCode() < 0, cmd.ProcessState.ExitCode() == point.Spent:
 		return endless, "itself", nil
 	}
 	if name := failed.FindSubmatch(out.Bytes()); name != nil {

@@ -140,7 +140,10 @@ func (o *options) one(ctx context.Context, p *pkg, dir string, reasons map[strin
 	tests = slices.DeleteFunc(tests, func(t *test) bool { return t.cost > o.dearest })
 	fmt.Fprintf(progress, "%s: %d mutants, %d tests, after %s\n", p.name, len(mutants), len(tests), time.Since(began).Round(time.Second))
 	done := 0
-	err = hunt(ctx, p, binary, tests, mutants, o.workers, func() {
+	err = hunt(ctx, p, binary, tests, mutants, o.workers, func(m *mutant) {
+		if _, known := reasons[m.key()]; !known && !m.fate.dead() {
+			fmt.Fprintf(progress, "%s\n\t%s\n", m.fate, m.key())
+		}
 		if done++; done%200 == 0 {
 			fmt.Fprintf(progress, "%s: %d of %d after %s\n", p.name, done, len(mutants), time.Since(began).Round(time.Second))
 		}

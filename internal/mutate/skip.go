@@ -13,7 +13,8 @@ import (
 //
 //   - texts: the methods String, GoString, Error and Format, what is given to fmt, errors and panic, texts that are returned
 //   - capacities: those given to make and slices.Grow, the size of a map, slices.Grow and slices.Clip themselves
-//   - rule.Broken, what it is combined with by && or ||, and what is done where a rule is broken: nothing, in a build for use
+//   - rule.Broken, what it is combined with by && or ||, and what is done where a rule is broken: nothing, in a build for use.
+//     Files that are named broken.go have nothing else in them
 //   - what is returned beside a false or an error
 //   - panics, which say that the code is wrong
 //   - tables at package level; numbered constants (iota), which are names; the kinds of a named type

@@ -1,5 +1,5 @@
 // Package point is what a mutated package calls at each of its mutation points. All mutants of a package are in one test
-// binary; MUTANT chooses the one that lives, by its number.
+// binary; MUTANT chooses the one that lives, by its number. MUTANT_CPU is how much CPU the process may use.
 //
 // Where MUTANT_REACHED names a file, the binary marks in it, a byte a mutant, each whose point was passed in a state in
 // which it would have made a difference. A mutant that makes none there cannot be noticed anywhere.
@@ -12,12 +12,32 @@ import (
 	"runtime/debug"
 	"strconv"
 	"syscall"
+	"time"
 )
 
 var (
 	alive   = -1
 	reached []byte
 )
+
+// Spent is how a process ends that has used up its MUTANT_CPU.
+const Spent = 99
+
+// watch looks again and again whether the process has used more CPU than it may. A limit of the system's counts whole seconds,
+// and many mutants run for ever.
+func watch(most time.Duration) {
+	var u syscall.Rusage
+	var again *time.Timer
+	again = time.AfterFunc(time.Hour, func() {
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err == nil && time.Duration(u.Utime.Nano()+u.Stime.Nano()) > most {
+			os.Exit(Spent)
+		}
+		again.Reset(look)
+	})
+	again.Reset(look)
+}
+
+const look = 20 * time.Millisecond
 
 // stack is how much a runaway recursion may take before it is a crash.
 const stack = 64 << 20
@@ -30,6 +50,13 @@ func init() {
 			panic(err)
 		}
 		alive = n
+	}
+	if s := os.Getenv("MUTANT_CPU"); s != "" {
+		most, err := time.ParseDuration(s)
+		if err != nil {
+			panic(err)
+		}
+		watch(most)
 	}
 	if name := os.Getenv("MUTANT_REACHED"); name != "" {
 		f, err := os.OpenFile(name, os.O_RDWR, 0)

@@ -7,6 +7,7 @@ SEEDS ?= 1000
 FIRST ?= 0
 RESULTS ?= docs/simulation.txt
 BREAK ?=
+NET ?=
 FUZZTIME ?= 30s
 BENCH ?= .
 BROKERS ?=
@@ -54,8 +55,8 @@ mutants: ## Change floor 1 in small ways, one at a time, and see that its tests 
 	go run ./internal/mutate $(PACKAGE)
 
 .PHONY: mutants-list
-mutants-list: ## Break each rule of the protocol and run every net that must catch it; BREAK=rule for one
-	go run ./internal/mutants/list -break "$(BREAK)"
+mutants-list: ## Break each rule of the protocol and run every net that must catch it: BREAK=rule for one, NET=simulator,fuzz,script for some nets
+	go run ./internal/mutants/list -break "$(BREAK)" -net "$(NET)"
 
 .PHONY: scale
 scale: ## Measure groups of up to 10,000 members and 500,000 partitions in simulated time, and draw docs/scale.svg; QUICK=1 for a part

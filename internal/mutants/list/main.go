@@ -1,4 +1,5 @@
-// Command list breaks one rule after the other and runs each net that must catch it: `make mutants-list`, BREAK=rule for one.
+// Command list breaks one rule after the other and runs each net that must catch it: `make mutants-list`, BREAK=rule for one,
+// NET=fuzz,script for some of the nets.
 //
 // It prints a table "mutant net caught-by after seconds" and a last line "mutants: rules=… nets=… caught=… missed=…", and
 // exits 1 if a net misses a mutant that it is named for. It is run from the module's root: it builds each net once, with the tag
@@ -28,7 +29,7 @@ func run(args []string, out io.Writer) int {
 	flags := flag.NewFlagSet("list", flag.ContinueOnError)
 	flags.SetOutput(out)
 	only := flags.String("break", "", "only this rule")
-	net := flags.String("net", "", "only this net: explorer, simulator, fuzz or script")
+	nets := flags.String("net", "", "only these nets, with commas between: explorer, simulator, fuzz, script")
 	seeds := flags.Int("seeds", 3000, "at how many seeds the simulator gives up")
 	if err := flags.Parse(args); err != nil {
 		return 2
@@ -49,7 +50,7 @@ func run(args []string, out io.Writer) int {
 		if *only != "" && m.Rule.String() != *only {
 			continue
 		}
-		if err := l.judge(m, *net); err != nil {
+		if err := l.judge(m, *nets); err != nil {
 			fmt.Fprintln(out, "mutants:", err)
 			return 2
 		}
@@ -79,7 +80,7 @@ type lister struct {
 func (l *lister) judge(m mutants.Mutant, only string) error {
 	l.rules++
 	for _, n := range m.Nets {
-		if only != "" && n.String() != only {
+		if only != "" && !slices.Contains(strings.Split(only, ","), n.String()) {
 			continue
 		}
 		if n == mutants.Explorer && !explores() {

@@ -439,6 +439,37 @@ func heartbeatRecord() *lease.Record {
 	}}
 }
 
+// A settled group writes one record of well under 200 bytes per member and heartbeat, and a dozen bytes more for each
+// position that has moved. The message's key, the group's name, and Kafka's own frame come on top.
+func TestAHeartbeatIsSmall(t *testing.T) {
+	size := func(positions int, changed func(r *lease.Record)) int {
+		r := &lease.Record{Kind: lease.KindHeartbeat, Version: lease.WireVersion, Instance: lease.InstanceID{1}, Seq: 1 << 20}
+		r.Heartbeat = lease.Heartbeat{P: 1 << 32, Hash: math.MaxUint64, Load: lease.Load{InFlight: 1000, Lag: 1 << 20}}
+		if positions > 0 {
+			p := lease.TopicProgress{Topic: "orders.eu-west.00017", TopicID: lease.TopicID{1}}
+			for i := range positions {
+				p.Partitions = append(p.Partitions, int32(i*50))
+				p.Epochs, p.Next = append(p.Epochs, 1<<30), append(p.Next, 1<<34)
+			}
+			r.Heartbeat.Topics = []lease.TopicProgress{p}
+		}
+		if changed != nil {
+			changed(r)
+		}
+		return len(appendRecord(nil, r))
+	}
+	idle, one, three, hundred := size(0, nil), size(1, nil), size(3, nil), size(100, nil)
+	largest := size(0, func(r *lease.Record) {
+		r.Seq, r.Heartbeat.P, r.Heartbeat.Announces = math.MaxUint64, math.MaxInt64, true
+		r.Heartbeat.Load = lease.Load{InFlight: math.MaxInt64, Lag: math.MaxInt64}
+	})
+	t.Logf("idle %d, at most %d; one position %d, three %d, a hundred of one topic %d", idle, largest, one, three, hundred)
+	assert.LessOrEqual(t, idle, 52)
+	assert.Less(t, largest, 80, "whatever the numbers are")
+	assert.Less(t, three, 200)
+	assert.LessOrEqual(t, (hundred-one)/99, 12, "a position")
+}
+
 func BenchmarkDecodeHeartbeat(b *testing.B) {
 	value := appendRecord(nil, heartbeatRecord())
 	var d decoder

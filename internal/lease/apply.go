@@ -24,6 +24,8 @@ func (w *World) Apply(rec *Record, events []Event) []Event {
 	default:
 		a.ignored(Malformed)
 	}
+	clear(w.named)
+	w.named = w.named[:0]
 	w.last = rec.Offset
 	w.forget()
 	return a.events

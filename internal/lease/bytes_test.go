@@ -188,7 +188,7 @@ func TestParseWorldRefusesWhatCannotBe(t *testing.T) {
 		change(s)
 		return s.w.AppendBinary(nil)
 	}
-	slotOf := func(s *script, k string) *slot { return s.w.topics[key(k).Topic].find(key(k).Partition) }
+	slotOf := func(s *script, k string) *slot { return s.w.topics.find(key(k).Topic).find(key(k).Partition) }
 	instanceOf := func(s *script, n string) *instance { return s.w.instances[id(n)] }
 	for what, change := range map[string]func(s *script){
 		"a whole topic beside a partition": func(s *script) {
@@ -217,7 +217,7 @@ func TestParseWorldRefusesWhatCannotBe(t *testing.T) {
 		"a topic id without progress": func(s *script) { slotOf(s, "v").life = lives("A") },
 		"progress of a whole topic":   func(s *script) { slotOf(s, "v").next = 5 },
 		"a token base out of range":   func(s *script) { s.w.tokenBase = MaxTokenBase },
-		"a topic without a name":      func(s *script) { s.w.topics["w"].name = "" },
+		"a topic without a name":      func(s *script) { s.w.topics.find("w").name = "" },
 		"a key of which nothing is known": func(s *script) {
 			s.w.makeSlot(s.w.topic("x"), 5)
 		},

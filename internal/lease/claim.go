@@ -104,7 +104,7 @@ func (a *application) claimKey(k Key) (Reason, InstanceID) {
 	if !k.valid() {
 		return Malformed, InstanceID{}
 	}
-	t := w.topics[k.Topic]
+	t := w.topics.find(k.Topic)
 	s := t.find(k.Partition)
 	if s.heldBy(a.author) {
 		a.keyEvent(Held, a.author.ID, k, s.epoch)

@@ -43,18 +43,19 @@ func (c *World) cloneTopic(w *World, from *topic) {
 	t := &topic{}
 	*t = *from
 	t.slots, t.known, t.leased = index{}, 0, 0
-	t.stated = slices.Clone(from.stated)
-	t.whole = nil
-	c.topics[t.name] = t
+	if from.slots.rare != nil && from.slots.rare.several != nil {
+		t.slots.needRare().several = slices.Clone(from.slots.rare.several)
+	}
+	c.topics.add(t)
 	block := make([]slot, from.keys())
-	for s := range from.slots.all() {
+	for s := range from.slots.partitions() {
 		c.cloneSlot(w, t, &block[t.known], s)
 		t.slots.put(&block[t.known], int(t.known))
 		t.known++
 	}
-	if from.whole != nil {
-		t.whole = &block[len(block)-1]
-		c.cloneSlot(w, t, t.whole, from.whole)
+	if whole := from.slots.whole(); whole != nil {
+		t.slots.needRare().whole = &block[len(block)-1]
+		c.cloneSlot(w, t, t.slots.rare.whole, whole)
 	}
 }
 

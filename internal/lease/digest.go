@@ -116,7 +116,7 @@ func (w *World) sumEnded(in *instance) {
 }
 
 // hash is that of the key.
-func (s *slot) hash() uint64 { return mix(s.topic.hash, uint64(uint32(s.partition))) }
+func (s *slot) hash() uint64 { return mix(hashString(s.topic.name), uint64(uint32(s.partition))) }
 
 // leaseSums is what a key's lease adds to the plan's sum, or the memory of its last owner to the other. It is told anew
 // when it is taken out, rather than kept in every slot.

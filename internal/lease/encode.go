@@ -79,7 +79,7 @@ func (w *World) AppendBinary(b []byte) []byte {
 // sizeGuess is about how many bytes there will be: a large world is not to be copied again and again while they grow.
 func (w *World) sizeGuess() int {
 	const perKey, perTopic, perInstance = 36, 32, 64
-	return perKey*w.keys + perTopic*len(w.topics) + perInstance*(len(w.present)+len(w.ended)) + w.joins
+	return perKey*w.keys + perTopic*w.topics.count + perInstance*(len(w.present)+len(w.ended)) + w.joins
 }
 
 func appendInt(b []byte, n int64) []byte { return binary.AppendUvarint(b, uint64(n)) }
@@ -144,7 +144,7 @@ func compareEnded(a, b *instance) int {
 
 // keys is of how many keys of the topic something is known.
 func (t *topic) keys() int {
-	if t.whole != nil {
+	if t.slots.whole() != nil {
 		return int(t.known) + 1
 	}
 	return int(t.known)
@@ -153,10 +153,10 @@ func (t *topic) keys() int {
 func (w *World) appendTopic(b []byte, t *topic) []byte {
 	b = appendString(b, t.name)
 	b = appendInt(b, int64(t.keys()))
-	if t.whole != nil {
-		b = w.appendSlot(b, t.whole)
+	if whole := t.slots.whole(); whole != nil {
+		b = w.appendSlot(b, whole)
 	}
-	for s := range t.slots.all() {
+	for s := range t.slots.partitions() {
 		b = w.appendSlot(b, s)
 	}
 	return b

@@ -63,7 +63,7 @@ func TestIndexInAnyOrder(t *testing.T) {
 		}
 		slices.Sort(partitions)
 		i := 0
-		for s := range x.all() {
+		for s := range x.partitions() {
 			require.EqualValues(t, partitions[i], s.partition)
 			require.Same(t, s, x.at(s.partition))
 			i++

@@ -63,7 +63,7 @@ func (w *World) admit(in *instance) {
 func (w *World) copyKeys(from []Key) []Key {
 	to := slices.Clone(from)
 	for i := range to {
-		if t := w.topics[to[i].Topic]; t != nil {
+		if t := w.topics.find(to[i].Topic); t != nil {
 			to[i].Topic = t.name
 		} else {
 			to[i].Topic = strings.Clone(to[i].Topic)

@@ -62,7 +62,7 @@ func TestLimitOfKeys(t *testing.T) {
 	events := f.write(numbered(1), Record{Kind: KindClaim, Claim: Claim{Keys: keys("u/0", "t/5")}})
 	assert.Equal(t, []Reason{TooMany, NoReason}, []Reason{events[1].Reason, events[2].Reason})
 	assert.Equal(t, Refused, events[1].Kind)
-	assert.Nil(t, f.w.topics["u"], "what is refused leaves nothing behind")
+	assert.Nil(t, f.w.topics.find("u"), "what is refused leaves nothing behind")
 	events = f.write(numbered(1), Record{Kind: KindHeartbeat, Heartbeat: Heartbeat{Topics: []TopicProgress{at("whole/1", whole, 5)}}})
 	assert.Equal(t, TooMany, events[1].Reason)
 	for _, k := range []string{"u/0", "whole/1"} {

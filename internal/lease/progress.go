@@ -7,7 +7,7 @@ func (a *application) heartbeat() {
 	h := &a.rec.Heartbeat
 	for i := range h.Topics {
 		tp := &h.Topics[i]
-		t := a.w.topics[tp.Topic]
+		t := a.w.topics.find(tp.Topic)
 		for n, p := range tp.Partitions {
 			epoch := tp.Epochs[n]
 			held := t.cover(p)
@@ -60,13 +60,16 @@ func (a *application) unreportable(t *topic, s *slot, p int32, id TopicID, next 
 
 // names tells whether the record may name this id for the topic: one record names one id per topic.
 func (a *application) names(t *topic, id TopicID) bool {
-	if t.namedAt != a.rec.Offset {
-		t.namedAt, t.named = a.rec.Offset, id
+	w := a.w
+	if n := int(t.named); n >= len(w.named) || w.named[n].topic != t {
+		t.named = int32(len(w.named))
+		w.named = append(w.named, naming{t, id})
 	}
-	if t.named.IsZero() {
-		t.named = id
+	named := &w.named[t.named].id
+	if named.IsZero() {
+		*named = id
 	}
-	return id.Same(t.named)
+	return id.Same(*named)
 }
 
 // setProgress sets progress and topic id. Another id than the known one replaces it: the topic was recreated.

@@ -48,7 +48,7 @@ func (w *World) Instances() iter.Seq[*Instance] {
 
 // Lease finds the lease on exactly this key.
 func (w *World) Lease(k Key) (Lease, bool) {
-	if s := w.topics[k.Topic].find(k.Partition); s != nil && s.held() {
+	if s := w.topics.find(k.Topic).find(k.Partition); s != nil && s.held() {
 		return s.lease(), true
 	}
 	return Lease{}, false
@@ -56,7 +56,7 @@ func (w *World) Lease(k Key) (Lease, bool) {
 
 // Owner finds the lease that covers a partition: its own or its topic's.
 func (w *World) Owner(topic string, partition int32) (Key, Lease, bool) {
-	if s := w.topics[topic].cover(partition); s != nil {
+	if s := w.topics.find(topic).cover(partition); s != nil {
 		return s.key(), s.lease(), true
 	}
 	return Key{}, Lease{}, false
@@ -64,7 +64,7 @@ func (w *World) Owner(topic string, partition int32) (Key, Lease, bool) {
 
 // Conflict finds a lease on k or on a key that conflicts with it: of several the lowest partition's.
 func (w *World) Conflict(k Key) (Key, Lease, bool) {
-	for s := range w.topics[k.Topic].inTheWay(k.Partition) {
+	for s := range w.topics.find(k.Topic).inTheWay(k.Partition) {
 		return s.key(), s.lease(), true
 	}
 	return Key{}, Lease{}, false
@@ -73,7 +73,7 @@ func (w *World) Conflict(k Key) (Key, Lease, bool) {
 // Conflicts yields the leases on k and on the keys that conflict with it, in the order of partitions.
 func (w *World) Conflicts(k Key) iter.Seq2[Key, Lease] {
 	return func(yield func(Key, Lease) bool) {
-		for s := range w.topics[k.Topic].inTheWay(k.Partition) {
+		for s := range w.topics.find(k.Topic).inTheWay(k.Partition) {
 			if !yield(s.key(), s.lease()) {
 				return
 			}
@@ -118,11 +118,11 @@ func (w *World) HeldCount(id InstanceID) int {
 }
 
 // Partitions is the world's partition count of a topic: the largest that an alive instance's newest Join states.
-func (w *World) Partitions(topic string) int32 { return w.topics[topic].partitions() }
+func (w *World) Partitions(topic string) int32 { return w.topics.find(topic).partitions() }
 
 // Progress finds what is known of a partition.
 func (w *World) Progress(topic string, partition int32) (Progress, bool) {
-	if t := w.topics[topic]; t != nil {
+	if t := w.topics.find(topic); t != nil && partition != WholeTopic {
 		if s := t.slots.at(partition); s != nil {
 			return s.progress(), true
 		}
@@ -132,7 +132,7 @@ func (w *World) Progress(topic string, partition int32) (Progress, bool) {
 
 func (s *slot) progress() Progress {
 	p := Progress{TopicID: s.life.topicID(), Next: s.next, Replaced: s.life.replaced(), Client: s.client(), Epoch: s.epoch}
-	if whole := s.topic.whole; whole != nil && whole.epoch > p.Epoch {
+	if whole := s.topic.slots.whole(); whole != nil && whole.epoch > p.Epoch {
 		p.Client, p.Epoch = whole.client(), whole.epoch
 	}
 	return p
@@ -142,7 +142,7 @@ func (s *slot) progress() Progress {
 func (w *World) AllProgress() iter.Seq2[Key, Progress] {
 	return func(yield func(Key, Progress) bool) {
 		for _, t := range w.orderedTopics() {
-			for s := range t.slots.all() {
+			for s := range t.slots.partitions() {
 				if !yield(s.key(), s.progress()) {
 					return
 				}
@@ -164,7 +164,7 @@ func (w *World) unfit(k Key) []*instance {
 	if w.marked == 0 {
 		return nil
 	}
-	return w.marks[w.topics[k.Topic].find(k.Partition)]
+	return w.marks[w.topics.find(k.Topic).find(k.Partition)]
 }
 
 // HasMarks tells whether anybody is marked unfit for anything.

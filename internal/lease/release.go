@@ -4,7 +4,7 @@ import "github.com/kafka-marshal/marshal/internal/rule"
 
 // ownSlot finds the key that its author gives up; nil, and an event, if it does not hold it with that epoch.
 func (a *application) ownSlot(k Key, epoch int64) *slot {
-	s := a.w.topics[k.Topic].find(k.Partition)
+	s := a.w.topics.find(k.Topic).find(k.Partition)
 	switch {
 	case !s.heldBy(a.author):
 		a.skipped(k, NotHeld)

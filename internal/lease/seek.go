@@ -15,7 +15,7 @@ func (a *application) seek() {
 		a.skipped(d.Key, Malformed)
 		return
 	}
-	t := w.topics[d.Key.Topic]
+	t := w.topics.find(d.Key.Topic)
 	if reason := a.unseekable(t); reason != NoReason {
 		a.skipped(d.Key, reason)
 		return
@@ -45,7 +45,7 @@ func (a *application) unseekable(t *topic) Reason {
 	case t == nil && whole:
 		return NoReason
 	case whole:
-		for s := range t.slots.all() {
+		for s := range t.slots.partitions() {
 			if s.life.replaces(d.TopicID) {
 				return OldTopic
 			}
@@ -75,7 +75,7 @@ func (a *application) seekTopic(t *topic) {
 	for p := range t.partitions() {
 		w.makeSlot(t, p)
 	}
-	for s := range t.slots.all() {
+	for s := range t.slots.partitions() {
 		w.setProgress(s, d.TopicID, d.Next)
 	}
 	if t.cover(WholeTopic) == nil {

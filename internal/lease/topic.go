@@ -7,31 +7,26 @@ import (
 	"strings"
 )
 
-// topic is the index of one topic: its keys, which of them are held, and how many partitions the alive state.
+// topic is the index of one topic: its keys, how many of them are held, and how many partitions the alive state. There may
+// be as many as there are keys, so it is kept small.
 type topic struct {
 	name   string
-	hash   uint64
-	whole  *slot    // of the whole topic; nil: nothing is known of it
-	slots  index    // of its partitions
-	known  int32    // how many those are
-	leased int32    // how many of all are held: a whole topic alone, or partitions
-	life   *life    // the newest that a partition's progress belongs to
-	stated []stated // by rising count
-
-	// "One record names one id per topic": the id that the record at offset namedAt named. Of no meaning afterwards.
-	namedAt int64
-	named   TopicID
+	slots  index
+	known  int32  // slots of partitions
+	leased int32  // how many of all are held: a whole topic alone, or partitions
+	stated stated // where the alive state no more than one count; else index.rare.several
+	life   *life  // the newest that a partition's progress belongs to
+	named  int32  // where in World.named the id may be that the record being applied named
 }
 
 // stated is how many times a partition count is stated by the interests of the alive.
 type stated struct{ count, times int32 }
 
 func (w *World) topic(name string) *topic {
-	t := w.topics[name]
+	t := w.topics.find(name)
 	if t == nil {
-		name = strings.Clone(name)
-		t = &topic{name: name, hash: hashString(name), namedAt: -1}
-		w.topics[name] = t
+		t = &topic{name: strings.Clone(name)}
+		w.topics.add(t)
 		w.topicOrder = nil
 	}
 	return t
@@ -39,8 +34,8 @@ func (w *World) topic(name string) *topic {
 
 // prune forgets a topic of which nothing is known.
 func (w *World) prune(t *topic) {
-	if t.whole == nil && t.known == 0 && len(t.stated) == 0 {
-		delete(w.topics, t.name)
+	if t.known == 0 && t.slots.whole() == nil && t.stated.times == 0 && (t.slots.rare == nil || t.slots.rare.several == nil) {
+		w.topics.remove(t)
 		w.topicOrder = nil
 	}
 }
@@ -48,25 +43,18 @@ func (w *World) prune(t *topic) {
 // orderedTopics gives all topics by name.
 func (w *World) orderedTopics() []*topic {
 	if w.topicOrder == nil {
-		w.topicOrder = make([]*topic, 0, len(w.topics))
-		for _, t := range w.topics {
-			w.topicOrder = append(w.topicOrder, t)
-		}
-		slices.SortFunc(w.topicOrder, func(a, b *topic) int { return cmp.Compare(a.name, b.name) })
+		w.topicOrder = slices.SortedFunc(w.topics.all(), func(a, b *topic) int { return cmp.Compare(a.name, b.name) })
+		w.topicOrder = slices.Clip(w.topicOrder)
 	}
 	return w.topicOrder
 }
 
 // find gives the slot of a key of the topic, if there is one. t may be nil.
 func (t *topic) find(partition int32) *slot {
-	switch {
-	case t == nil:
+	if t == nil {
 		return nil
-	case partition == WholeTopic:
-		return t.whole
-	default:
-		return t.slots.at(partition)
 	}
+	return t.slots.at(partition)
 }
 
 // cover gives the held slot that covers a partition: its own, or its topic's. t may be nil.
@@ -74,8 +62,8 @@ func (t *topic) cover(partition int32) *slot {
 	if t == nil {
 		return nil
 	}
-	if t.whole != nil && t.whole.held() {
-		return t.whole
+	if whole := t.slots.whole(); whole != nil && whole.held() {
+		return whole
 	}
 	if s := t.slots.at(partition); s != nil && s.held() {
 		return s
@@ -106,7 +94,7 @@ func (t *topic) leases() iter.Seq[*slot] {
 				return
 			}
 		}
-		for s := range t.slots.all() {
+		for s := range t.slots.partitions() {
 			if s.held() {
 				if left--; !yield(s) || left == 0 {
 					return
@@ -134,7 +122,7 @@ func (w *World) place(s *slot, t *topic, partition int32) {
 	*s = slot{topic: t, partition: partition, at: free, epoch: NoEpoch, next: NoProgress}
 	w.keys++
 	if partition == WholeTopic {
-		t.whole = s
+		t.slots.needRare().whole = s
 		return
 	}
 	t.slots.put(s, int(t.known))
@@ -145,10 +133,8 @@ func (w *World) place(s *slot, t *topic, partition int32) {
 func (w *World) dropSlot(s *slot) {
 	t := s.topic
 	w.keys--
-	if s.partition == WholeTopic {
-		t.whole = nil
-	} else {
-		t.slots.drop(s.partition)
+	t.slots.drop(s.partition)
+	if s.partition != WholeTopic {
 		t.known--
 	}
 	w.prune(t)
@@ -156,20 +142,41 @@ func (w *World) dropSlot(s *slot) {
 
 // partitions is the largest count stated.
 func (t *topic) partitions() int32 {
-	if t == nil || len(t.stated) == 0 {
+	switch {
+	case t == nil:
+		return 0
+	case t.slots.rare != nil && t.slots.rare.several != nil:
+		return t.slots.rare.several[len(t.slots.rare.several)-1].count
+	case t.stated.times == 0:
 		return 0
 	}
-	return t.stated[len(t.stated)-1].count
+	return t.stated.count
 }
 
 func (t *topic) state(count, times int32) {
-	i, found := slices.BinarySearchFunc(t.stated, count, func(s stated, c int32) int { return cmp.Compare(s.count, c) })
+	var several []stated
+	if t.slots.rare != nil {
+		several = t.slots.rare.several
+	}
+	if several == nil {
+		if t.stated.times == 0 || t.stated.count == count {
+			t.stated = stated{count, t.stated.times + times}
+			return
+		}
+		several = []stated{t.stated}
+	}
+	i, found := slices.BinarySearchFunc(several, count, func(s stated, c int32) int { return cmp.Compare(s.count, c) })
 	if !found {
-		t.stated = slices.Insert(t.stated, i, stated{count: count})
+		several = slices.Insert(several, i, stated{count: count})
 	}
-	if t.stated[i].times += times; t.stated[i].times == 0 {
-		t.stated = slices.Delete(t.stated, i, i+1)
+	if several[i].times += times; several[i].times == 0 {
+		several = slices.Delete(several, i, i+1)
 	}
+	t.stated = stated{}
+	if len(several) == 1 {
+		t.stated, several = several[0], nil
+	}
+	t.slots.needRare().several = several
 }
 
 // state counts the interests of an alive instance in (times 1) or out (times -1).

@@ -49,7 +49,7 @@ func (w *World) copyInterests(from []Interest) []Interest {
 	for i := range to {
 		to[i].Topics = slices.Clone(to[i].Topics)
 		for n := range to[i].Topics {
-			to[i].Topics[n].Topic = w.topics[to[i].Topics[n].Topic].name
+			to[i].Topics[n].Topic = w.topics.find(to[i].Topics[n].Topic).name
 		}
 	}
 	return to

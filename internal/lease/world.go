@@ -78,13 +78,14 @@ type World struct {
 	versions  [256]int32 // how many of the alive can read at most this wire version
 
 	wishes     map[uint64]*wish // by hashInterests
-	topics     map[string]*topic
+	topics     topicTable
 	topicOrder []*topic              // by name; nil: to be made anew
 	marks      map[*slot][]*instance // who is unfit for a key, in the order of FirstJoin
 
 	planSum, restSum, quietSum uint64
 
-	journal []grant // scratch of an atomic Claim
+	journal []grant  // scratch of an atomic Claim
+	named   []naming // scratch of any record: which id it named for a topic
 }
 
 // NewWorld makes the empty world of a group. topicID is that of the coordination topic.
@@ -98,7 +99,13 @@ func NewWorld(topicID TopicID) *World {
 func (w *World) clear() {
 	*w = World{
 		topicID: w.topicID, last: w.last, tokenBase: w.tokenBase,
-		instances: map[InstanceID]*instance{}, clients: map[string][]*instance{}, topics: map[string]*topic{},
+		instances: map[InstanceID]*instance{}, clients: map[string][]*instance{},
 		wishes: map[uint64]*wish{}, marks: map[*slot][]*instance{},
 	}
+}
+
+// naming is the id that a record named for a topic.
+type naming struct {
+	topic *topic
+	id    TopicID
 }

@@ -14,11 +14,13 @@ import (
 
 	"github.com/IBM/sarama"
 	"github.com/sirupsen/logrus"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/kafka-marshal/marshal"
 	"github.com/kafka-marshal/marshal/internal/scram"
 	"github.com/kafka-marshal/marshal/testutil"
+	"github.com/kafka-marshal/marshal/testutil/replay"
 )
 
 // Kind is what a listener demands.
@@ -66,11 +68,12 @@ type lab struct {
 	kind     Kind
 	admin    sarama.ClusterAdmin
 	producer sarama.SyncProducer
+	logs     map[string]string // coordination topics, by group
 }
 
 func newLab(t *testing.T, open func(*testing.T, Kind) *Brokers, kind Kind) *lab {
 	t.Helper()
-	l := &lab{Brokers: open(t, kind), t: t, kind: kind}
+	l := &lab{Brokers: open(t, kind), t: t, kind: kind, logs: map[string]string{}}
 	l.Admin.Version = sarama.V3_6_0_0
 	var err error
 	l.admin, err = sarama.NewClusterAdmin(l.AdminAddrs, l.Admin)
@@ -81,7 +84,31 @@ func newLab(t *testing.T, open func(*testing.T, Kind) *Brokers, kind Kind) *lab 
 	l.producer, err = sarama.NewSyncProducer(l.AdminAddrs, &cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.producer.Close() })
+	t.Cleanup(l.verify)
 	return l
+}
+
+// verify replays at the end of a test what its groups have left in the log. Who was refused has left nothing.
+func (l *lab) verify() {
+	for group, topic := range l.logs {
+		if ts, err := l.admin.DescribeTopics([]string{topic}); err == nil && len(ts) == 1 && ts[0].Err == sarama.ErrUnknownTopicOrPartition {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		c, err := marshal.DialContext(ctx, "verify", l.AdminAddrs, marshal.WithSaramaConfig(l.Admin), marshal.WithTopic(topic),
+			marshal.WithoutTopicCreation(), marshal.WithLogger(testutil.Logger(l.t)))
+		if !assert.NoError(l.t, err, "verifying the log") {
+			return
+		}
+		defer c.Terminate()
+		r, err := replay.Log(ctx, c, group)
+		assert.NoError(l.t, err)
+		if r.Records > 0 {
+			assert.NoError(l.t, r.Err())
+		}
+		l.t.Logf("verify: %d records, %d replayed, %d findings", r.Records, r.Replayed, len(r.Findings))
+	}
 }
 
 // names that no other test uses: a topic's, which exists, and a group's.
@@ -98,6 +125,7 @@ func (l *lab) names(partitions int32) (topic, group string) {
 		ts, err := l.admin.DescribeTopics([]string{name})
 		return err == nil && len(ts) == 1 && ts[0].Err == sarama.ErrNoError && !slices.ContainsFunc(ts[0].Partitions, func(p *sarama.PartitionMetadata) bool { return p.Leader < 0 })
 	})
+	l.logs["g-"+name] = marshal.MarshalTopic
 	return name, "g-" + name
 }
 

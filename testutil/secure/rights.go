@@ -57,6 +57,7 @@ func newSite(t *testing.T, open func(*testing.T, Kind) *Brokers) *site {
 	s := &site{lab: newLab(t, open, SASL)}
 	s.topic, s.group = s.names(2)
 	s.coordination = "marshal-" + unique()
+	s.logs[s.group] = s.coordination
 	s.create = right{sarama.AclResourceTopic, s.coordination, sarama.AclOperationCreate}
 	s.readLog = right{sarama.AclResourceTopic, s.coordination, sarama.AclOperationRead}
 	s.writeLog = right{sarama.AclResourceTopic, s.coordination, sarama.AclOperationWrite}

@@ -746,7 +746,8 @@ func (s *storm) judge() {
 		holes := a.holes()
 		certain.Finishes = slices.DeleteFunc(a.sure, func(f testutil.Finish) bool {
 			hole, there := holes[place{f.Place, f.Token}]
-			return s.excused[f.Token] || there && f.Last >= hole
+			// What a consumer has finished behind a hole is forgotten with it, and who goes on under its token may fill the hole.
+			return s.excused[f.Token] || s.kept[f.Token] || there && f.Last >= hole
 		})
 		sure.Logs = append(sure.Logs, certain)
 	}

@@ -6,6 +6,11 @@ import (
 	"slices"
 )
 
+// Place is where an instance stands in the rendezvous order of x: whose place is larger comes first.
+func Place(x []byte, id InstanceID) [sha256.Size]byte {
+	return sha256.Sum256(append(append(make([]byte, 0, 64), x...), id[:]...))
+}
+
 // Rank orders instances for x by SHA-256(x, instance), largest first: the rendezvous order of PROTOCOL.md §1.
 // ids is sorted in place.
 func Rank(x []byte, ids []InstanceID) {

@@ -23,11 +23,8 @@ type retake struct {
 // vacancy is a free key that we want.
 type vacancy struct {
 	since time.Duration // Mono since when
-	turn  int           // ours among those who may claim it; unknown until it is worth the trouble
+	turn  int           // no earlier one is ours among those who may claim it; -1: none is
 }
-
-// unknown is a turn that was not asked for yet.
-const unknown = -2
 
 // take is what there is to claim, and what we asked for.
 type take struct {
@@ -116,7 +113,7 @@ func (m *Member) survey() {
 		if !ok {
 			v.since = m.now
 		}
-		v.turn = unknown
+		v.turn = 1 // the first is the plan's
 		free[k] = v
 	}
 	t.free = free
@@ -125,15 +122,14 @@ func (m *Member) survey() {
 // myTurn tells whether those before us had the time to claim a free key, one after the other.
 func (m *Member) myTurn(k lease.Key) bool {
 	v, ok := m.take.free[k]
-	if !ok || m.take.asked[k] != 0 {
+	if !ok || v.turn < 0 || m.take.asked[k] != 0 {
 		return false
 	}
-	due := v.since + m.turn()
+	due := v.since + time.Duration(v.turn)*m.turn()
 	if m.now >= due {
-		if v.turn == unknown {
-			v.turn = m.claims.plan.TurnOf(k, m.cfg.Instance)
-			m.take.free[k] = v
-		}
+		begun := int((m.now - v.since) / m.turn())
+		v.turn = m.claims.plan.TurnWithin(k, m.cfg.Instance, begun+1)
+		m.take.free[k] = v
 		if v.turn < 0 {
 			return false
 		}

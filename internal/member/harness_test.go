@@ -118,6 +118,7 @@ func (p *proc) clock(boot bool) Now {
 
 func (p *proc) do(out Output) {
 	s := p.s
+	p.m.keptUp(s.t)
 	for _, a := range out.Appends {
 		p.written = append(p.written, a.Record)
 		p.at = append(p.at, s.now)

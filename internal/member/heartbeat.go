@@ -240,9 +240,9 @@ func (m *Member) announces() bool {
 		return false
 	}
 	x := []byte(m.cfg.Group)
-	mine, k := place(x, m.cfg.Instance), 0
+	mine, k := lease.Place(x, m.cfg.Instance), 0
 	for _, p := range m.watch.peers {
-		if theirs := place(x, p.id); p.live() && bytes.Compare(theirs[:], mine[:]) > 0 {
+		if theirs := lease.Place(x, p.id); p.live() && bytes.Compare(theirs[:], mine[:]) > 0 {
 			k++
 		}
 	}

@@ -2,7 +2,6 @@ package member
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"slices"
 	"time"
 
@@ -55,22 +54,17 @@ type watch struct {
 
 func (w *watch) init() { w.byID = map[lease.InstanceID]*peer{} }
 
-// place is where an instance stands in the rendezvous order of x (larger is first), as lease.Rank sorts it.
-func place(x []byte, id lease.InstanceID) [sha256.Size]byte {
-	return sha256.Sum256(append(append(make([]byte, 0, 64), x...), id[:]...))
-}
-
 // ahead counts how many live instances come before us in the rendezvous order of a peer, up to a limit. Whoever is not
 // among the first finds as many in a few tries, however large the group is; so nobody works out whole orders.
 func (m *Member) ahead(p *peer, limit int) int {
 	if p.rank.turn != m.watch.turn || !p.rank.all && p.rank.ahead < limit {
 		p.rank = rank{turn: m.watch.turn, all: true}
-		mine := place(p.id[:], m.cfg.Instance)
+		mine := lease.Place(p.id[:], m.cfg.Instance)
 		for _, q := range m.watch.peers {
 			if q == p || !q.live() {
 				continue
 			}
-			if theirs := place(p.id[:], q.id); bytes.Compare(theirs[:], mine[:]) < 0 {
+			if theirs := lease.Place(p.id[:], q.id); bytes.Compare(theirs[:], mine[:]) < 0 {
 				continue
 			}
 			if p.rank.ahead++; p.rank.ahead == limit {

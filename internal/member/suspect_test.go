@@ -195,7 +195,7 @@ func TestARendezvousOrderIsTheOneOfTheLease(t *testing.T) {
 	x := []byte("x")
 	lease.Rank(x, ids)
 	for i := 1; i < len(ids); i++ {
-		a, b := place(x, ids[i-1]), place(x, ids[i])
+		a, b := lease.Place(x, ids[i-1]), lease.Place(x, ids[i])
 		assert.Positive(t, bytes.Compare(a[:], b[:]))
 	}
 }
@@ -212,9 +212,9 @@ func TestOnlyLiveInstancesCountInTheOrder(t *testing.T) {
 		for _, p := range ps {
 			for _, q := range p.m.watch.peers {
 				ahead := 0
-				mine := place(q.id[:], p.id)
+				mine := lease.Place(q.id[:], p.id)
 				for _, o := range p.m.watch.peers {
-					if theirs := place(q.id[:], o.id); o != q && o.live() && bytes.Compare(theirs[:], mine[:]) > 0 {
+					if theirs := lease.Place(q.id[:], o.id); o != q && o.live() && bytes.Compare(theirs[:], mine[:]) > 0 {
 						ahead++
 					}
 				}
@@ -308,4 +308,36 @@ func TestTheInterval(t *testing.T) {
 			assert.Equal(t, c.want, m.interval())
 		})
 	}
+}
+
+// keptUp checks what is not worked out for each record against what it would be.
+func (m *Member) keptUp(t testing.TB) {
+	dead := 0
+	for _, p := range m.watch.peers {
+		if p.dead {
+			dead++
+		}
+	}
+	require.Equal(t, dead, m.watch.dead)
+	if m.stage != member {
+		return
+	}
+	require.Equal(t, m.interval(), m.pace)
+	regular := m.beat.last + m.pace*m.beat.jitter/1000
+	kept := m.proofDue(regular)
+	before := m.watch.proof
+	m.watch.proof = proof{}
+	require.Equal(t, m.proofDue(regular), kept)
+	m.watch.proof = before
+}
+
+func TestAPeerThatIsHeardOfNeedsNoProof(t *testing.T) {
+	const sec = time.Second
+	p, q := &peer{ttl: 10 * sec, readAt: time.Hour, silent: 9 * sec}, &peer{ttl: 10 * sec, readAt: time.Hour, silent: 8 * sec}
+	m := watcher(p, q)
+	require.Equal(t, time.Hour+sec, m.proofDue(time.Hour+3*sec))
+	m.renewed(p.id, Now{Mono: time.Hour + 500*ms})
+	require.Equal(t, time.Hour+2*sec, m.proofDue(time.Hour+3*sec), "the next one is due")
+	m.renewed(q.id, Now{Mono: time.Hour + 600*ms})
+	require.Equal(t, time.Hour+3*sec, m.proofDue(time.Hour+3*sec), "the regular one serves")
 }

@@ -1,7 +1,10 @@
 package policy
 
 import (
+	"bytes"
 	"encoding/binary"
+	"iter"
+	"math"
 	"slices"
 
 	"github.com/kafka-marshal/marshal/internal/lease"
@@ -34,7 +37,7 @@ func (p *Plan) Planned(id lease.InstanceID) []lease.Key {
 	var keys []lease.Key
 	for i := range p.free {
 		f := &p.free[i]
-		if f.to == m && !f.pinned || (f.to < 0 || f.pinned) && p.TurnOf(f.key, id) == 0 {
+		if f.to == m && !f.pinned || (f.to < 0 || f.pinned) && p.TurnWithin(f.key, id, 1) == 0 {
 			keys = append(keys, f.key)
 		}
 	}
@@ -59,49 +62,98 @@ func (p *Plan) Claimant(k lease.Key, turn int) (id lease.InstanceID, ok bool) {
 }
 
 // TurnOf gives the turn of an instance for a free key: 0 first; -1: it may not claim it.
-func (p *Plan) TurnOf(k lease.Key, id lease.InstanceID) int {
+func (p *Plan) TurnOf(k lease.Key, id lease.InstanceID) int { return p.TurnWithin(k, id, math.MaxInt) }
+
+// TurnWithin is TurnOf for somebody who need not know which of the later turns is his: limit stands for all from limit on.
+// It is found without looking at everybody, so that the members of a large group need not work out whole orders.
+func (p *Plan) TurnWithin(k lease.Key, id lease.InstanceID, limit int) int {
 	f := p.findFree(k)
-	if f == nil {
-		return -1
-	}
 	m, ok := p.index[id]
-	if !ok {
+	if f == nil || !ok {
 		return -1
 	}
-	if f.to == m && !f.pinned {
-		return 0
+	own := p.class(f, m)
+	if own == excluded {
+		return -1
 	}
-	return slices.Index(p.order(f), id)
+	turn := 0
+	x := keyBytes(k)
+	mine := lease.Place(x, id)
+	for o := range p.candidates(f) {
+		c := p.class(f, o)
+		if c == own && o != m {
+			theirs := lease.Place(x, p.members[o].id)
+			if bytes.Compare(theirs[:], mine[:]) > 0 {
+				turn++
+			}
+		} else if c < own {
+			turn++
+		}
+		if turn == limit {
+			break
+		}
+	}
+	return turn
 }
 
-// order lists who may claim a free key: who claims it by hand, whom the plan names, the others; behind them those that
-// attract nothing, and at last those that are unfit for it while somebody is not. Within each it is the rendezvous
-// order of the key.
-func (p *Plan) order(f *freeKey) []lease.InstanceID {
-	const classes = 5
-	var class [classes][]lease.InstanceID
-	if f.pinned {
-		for i := range p.members {
-			if p.isPinned(int32(i), f.key) {
-				class[0] = append(class[0], p.members[i].id)
+// The classes of those who may claim a free key, in order: who claims it by hand, whom the plan names, the others; behind
+// them those that attract nothing, and at last those that are unfit for it while somebody is not.
+const (
+	byHand = iota
+	named
+	ordinary
+	last
+	unfit
+	excluded // may not claim it
+)
+
+// class is where a member stands.
+func (p *Plan) class(f *freeKey, m int32) int {
+	if f.pinned && p.isPinned(m, f.key) {
+		return byHand
+	}
+	if f.pool < 0 {
+		return excluded
+	}
+	u, ok := p.userIn(f.pool, m)
+	switch {
+	case !ok || p.room(u) == 0:
+		return excluded
+	case f.to == m:
+		return named
+	case p.isUnfit(m, f.key):
+		return unfit
+	case p.shadowed[m]:
+		return last
+	}
+	return ordinary
+}
+
+// candidates are the members that may be of a class, each once.
+func (p *Plan) candidates(f *freeKey) iter.Seq[int32] {
+	return func(yield func(int32) bool) {
+		if f.pinned || f.pool < 0 {
+			for m := range p.members {
+				if !yield(int32(m)) {
+					return
+				}
+			}
+			return
+		}
+		for u := range p.wanting(f.pool) {
+			if !yield(p.users[u].member) {
+				return
 			}
 		}
 	}
-	if f.pool >= 0 {
-		for i := range p.wanting(f.pool) {
-			u := &p.users[i]
-			m := &p.members[u.member]
-			switch {
-			case p.room(i) == 0 || f.pinned && p.isPinned(u.member, f.key):
-			case f.to == u.member:
-				class[1] = append(class[1], m.id)
-			case p.isUnfit(u.member, f.key):
-				class[4] = append(class[4], m.id)
-			case p.shadowed[u.member]:
-				class[3] = append(class[3], m.id)
-			default:
-				class[2] = append(class[2], m.id)
-			}
+}
+
+// order lists who may claim a free key, class after class; within each it is the rendezvous order of the key.
+func (p *Plan) order(f *freeKey) []lease.InstanceID {
+	var class [excluded][]lease.InstanceID
+	for m := range p.candidates(f) {
+		if c := p.class(f, m); c != excluded {
+			class[c] = append(class[c], p.members[m].id)
 		}
 	}
 	x := keyBytes(f.key)

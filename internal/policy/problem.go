@@ -2,11 +2,6 @@ package policy
 
 import "math"
 
-// maxBalanced is the number of consumers up to which the answer is the best; balance needs memory in proportion to its
-// square. Of a larger group (which may be garbage in the log) the answer is what start and level make of it: shares per
-// pool are the same, totals may be less even, and a key may move once more than it had to.
-const maxBalanced = 1000
-
 // noLimit stands for "as many as there are".
 const noLimit int32 = math.MaxInt32
 
@@ -69,7 +64,5 @@ func (p *problem) solve() {
 	p.divide()
 	p.start()
 	p.level()
-	if len(p.consumers) <= maxBalanced {
-		newBalance(p).run()
-	}
+	newBalance(p).run()
 }

@@ -278,9 +278,9 @@ func TestSharesAreRoundedUpOrDown(t *testing.T) {
 	}
 }
 
-// A group too large for the search is balanced all the same where there is one topic.
 func TestAVeryLargeGroupIsBalanced(t *testing.T) {
-	p := &problem{members: maxBalanced + 1, pools: []pool{{units: 3 * maxBalanced, to: maxBalanced + 1}}}
+	const members = 3000
+	p := &problem{members: members, pools: []pool{{units: 3*members - 7, to: members}}}
 	for m := range p.members {
 		p.consumers = append(p.consumers, consumer{member: int32(m), limit: noLimit})
 		p.stakes = append(p.stakes, stake{consumer: int32(m), weight: 1, most: noLimit, held: int32(m % 5)})

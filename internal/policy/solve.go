@@ -8,6 +8,11 @@ import (
 	"slices"
 )
 
+// maxStakes is the number of stakes up to which maxima that bind are part of the problem. Of a larger group (which may be
+// garbage in the log) the answer is the even one: nobody gets more than its maximum, but what it cannot have is not in
+// the others' shares. They take it when their turn comes.
+const maxStakes = 1 << 20
+
 // solve finds how many keys of each pool everybody should have: as an even problem, unless a maximum is in the way.
 func (r *reading) solve() {
 	e := &r.even
@@ -35,8 +40,14 @@ func (r *reading) solve() {
 	}
 	e.solve(len(r.members))
 	if r.binds() {
-		r.solveGenerally()
-		return
+		stakes := 0
+		for k := range r.kinds {
+			stakes += len(r.kinds[k].pools) * len(r.mates[k])
+		}
+		if stakes <= maxStakes {
+			r.solveGenerally()
+			return
+		}
 	}
 	for m := range r.ahead {
 		r.ahead[m] -= e.share[m]

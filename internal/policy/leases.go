@@ -44,7 +44,7 @@ type reading struct {
 	over   map[lease.Key]struct{} // held over a maximum
 	pinned []lease.Key            // claimed by hand and free, in order
 	places []place                // of the instances in the world's order
-	aside  []int32                // of each user with a maximum, keys that count for it and are set apart from the shares
+	aside  []int32                // of each user, keys that count for its maximum and are set apart from the shares
 	unfit  bool                   // somebody is marked unfit for something
 	wants  []int32                // of each kind, the last pool that was entered and that it wants
 	count  []int32                // of each user, a number that is zero between two pools
@@ -193,9 +193,12 @@ func (r *reading) readLease(h *held, j int32) {
 		r.readMark(h.key, j)
 	}
 	r.classify(h, j)
+	if h.user >= 0 && r.held != nil {
+		r.held[h.user]++
+	}
 	switch h.state {
 	case settled:
-		if h.user >= 0 && r.kinds[r.users[h.user].kind].max != noLimit && !r.kinds[r.users[h.user].kind].greedy {
+		if h.user >= 0 {
 			r.aside[h.user]++
 		}
 	case shared:
@@ -231,7 +234,7 @@ func (r *reading) classify(h *held, j int32) {
 	}
 }
 
-// readMaxima counts what those with a maximum hold. Over it are the leases with the largest (epoch, key).
+// readMaxima finds what is held over a maximum: the leases with the largest (epoch, key).
 func (r *reading) readMaxima() {
 	type mine struct {
 		key   lease.Key
@@ -241,18 +244,20 @@ func (r *reading) readMaxima() {
 		if r.kinds[k].max == noLimit {
 			continue
 		}
+		if r.held == nil {
+			r.held = make([]int32, len(r.users))
+		}
 		for _, u := range r.mates[k] {
 			m := r.users[u].member
+			if r.w.HeldCount(r.members[m].id) <= int(r.kinds[k].max) {
+				continue
+			}
 			var keys []mine
 			for key, l := range r.w.HeldBy(r.members[m].id) {
 				if of, ok := r.userOf(m, key); ok && of == u && !r.isPinned(m, key) {
 					keys = append(keys, mine{key, l.Epoch})
 				}
 			}
-			if r.held == nil {
-				r.held = make([]int32, len(r.users))
-			}
-			r.held[u] = int32(len(keys))
 			if len(keys) <= int(r.kinds[k].max) {
 				continue
 			}

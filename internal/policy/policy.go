@@ -16,7 +16,7 @@ import (
 type Plan struct {
 	*roster
 	shadowed []bool                // of each member, whether it attracts nothing: see shadow and readHeirs
-	held     []int32               // of each user with a maximum, keys that count for it; nil: there is none
+	held     []int32               // of each user, keys that count for its maximum; nil: nobody has one
 	marks    map[lease.Key][]int32 // the members unfit for a key, where that counts
 	parked   map[string][]parkedTopic
 	overflow map[int32][]lease.Key // of each member

@@ -144,11 +144,12 @@ func newLayout(list []wish) *layout {
 	slices.SortStableFunc(wants, func(a, b want) int {
 		return poolName{topics[a.topic], a.whole}.compare(poolName{topics[b.topic], b.whole})
 	})
-	for _, w := range wants {
+	wanted := make([]int32, len(wants))
+	for i, w := range wants {
 		name := poolName{topics[w.topic], w.whole}
 		if len(l.names) == 0 || l.names[len(l.names)-1] != name {
 			l.names, l.parts = append(l.names, name), append(l.parts, counts[w.topic])
-			l.wanted, l.shared = append(l.wanted, nil), append(l.shared, false)
+			l.wanted, l.shared = append(l.wanted, wanted[i:i]), append(l.shared, false)
 		}
 		j := len(l.names) - 1
 		l.wanted[j] = append(l.wanted[j], w.kind)

@@ -99,6 +99,16 @@ func (m *Member) Drained(k lease.Key, epoch int64, topicID lease.TopicID, ps []P
 	return m.settle(now)
 }
 
+// raise takes over a position that has moved since its claim was drained: over what nobody will see, or by work that was not waited
+// for. The Release may still have to wait for a Join, or be written anew, and a heartbeat with that position comes before it.
+func (c *claim) raise(p Position) {
+	for i := range c.offsets {
+		if o := &c.offsets[i]; o.Key == p.Key && p.TopicID.Same(c.topicID) {
+			o.Next = max(o.Next, p.Next)
+		}
+	}
+}
+
 // Fitter is who would get k if we gave it up now as unfit for it: one that has shown that it lives, may have the key and has
 // no mark against it; zero: nobody.
 func (m *Member) Fitter(k lease.Key) lease.InstanceID {

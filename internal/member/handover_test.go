@@ -182,6 +182,27 @@ func TestWhoTerminatesWithReleaseFirstWritesAJoinWithoutThatConsumersInterests(t
 	assert.Equal(t, 4, q.runs())
 }
 
+// A position may move while a drained key waits for its Release: over the hollow end of the log, say. No record goes back behind one
+// that was written before.
+func TestAReleaseHasThePositionThatWasReportedWhileItWaited(t *testing.T) {
+	s := newScript(t)
+	p, _ := pair(s)
+	p.slow = true
+	n := len(p.written)
+	p.want(want())
+	k := first(p)
+	p.done[k] = 114
+	p.drained(k)
+	require.Equal(t, []lease.Kind{lease.KindJoin}, p.kinds(n), "first its draining is in the world")
+	p.commit(k, 120)
+	p.commit(k, 117) // gathered before that one
+	s.pass(writing + reading)
+	require.Equal(t, lease.KindRelease, p.written[len(p.written)-1].Kind)
+	r := p.written[len(p.written)-1].Release.Keys[0]
+	assert.Equal(t, k, r.Key)
+	assert.Equal(t, []int64{120}, r.Next)
+}
+
 func TestKeysWithDifferentSuccessorsNeedDifferentReleases(t *testing.T) {
 	s := newScript(t)
 	p := s.process("p", Config{}, want(some(4)))

@@ -108,6 +108,7 @@ func (m *Member) report(p Position) {
 	if c == nil || c.lost || c.epoch != p.Epoch {
 		return // under an older epoch than the newest read nothing may be reported
 	}
+	c.raise(p)
 	if w, ok := m.world().Progress(p.Key.Topic, p.Key.Partition); ok && w.Next >= p.Next && w.TopicID.Same(p.TopicID) {
 		return
 	}

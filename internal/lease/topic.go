@@ -43,8 +43,8 @@ func (w *World) prune(t *topic) {
 // orderedTopics gives all topics by name.
 func (w *World) orderedTopics() []*topic {
 	if w.topicOrder == nil {
-		w.topicOrder = slices.SortedFunc(w.topics.all(), func(a, b *topic) int { return cmp.Compare(a.name, b.name) })
-		w.topicOrder = slices.Clip(w.topicOrder)
+		w.topicOrder = slices.AppendSeq(make([]*topic, 0, w.topics.count), w.topics.all())
+		slices.SortFunc(w.topicOrder, func(a, b *topic) int { return cmp.Compare(a.name, b.name) })
 	}
 	return w.topicOrder
 }

@@ -85,6 +85,7 @@ func TestEveryChangeChangesBytesAndDigest(t *testing.T) {
 		"other pinned":  func(s *script) { r := join(""); r.Join.Pinned = keys("t/2"); s.write("b", r) },
 		"whole":         func(s *script) { r := join(""); r.Join.Interests = []Interest{{Whole: true}}; s.write("b", r) },
 		"greedy":        func(s *script) { r := join(""); r.Join.Interests = []Interest{{Greedy: true}}; s.write("b", r) },
+		"no wish":       func(s *script) { r := join(""); r.Join.Interests = []Interest{{}}; s.write("b", r) },
 		"maximum":       func(s *script) { r := join(""); r.Join.Interests = []Interest{{Max: 1}}; s.write("b", r) },
 		"weight":        func(s *script) { r := join(""); r.Join.Interests = []Interest{{Weight: 1}}; s.write("b", r) },
 		"lease":         func(s *script) { s.claim("b", "t/2") },

@@ -36,6 +36,9 @@ func checkWorld(w *World) error {
 
 // checkOwners checks S2, and that all that can be asked for tells the same.
 func checkOwners(w *World) error {
+	if err := checkCounts(w); err != nil {
+		return err
+	}
 	whole := map[string]bool{}
 	held := map[InstanceID]int{}
 	epochs := 0

@@ -45,6 +45,7 @@ type options struct {
 	survivors      string
 	keep           string
 	in             *regexp.Regexp
+	only           map[string]bool // keys; nil: all
 	dearest        time.Duration
 	all            bool
 }
@@ -53,12 +54,13 @@ func mutate(ctx context.Context, args []string, out, progress io.Writer) int {
 	flags := flag.NewFlagSet("mutate", flag.ContinueOnError)
 	flags.SetOutput(progress)
 	var o options
-	var in string
+	var in, only string
 	flags.IntVar(&o.workers, "workers", 1, "mutants at a time")
 	flags.IntVar(&o.every, "every", 1, "take only every n-th mutant")
 	flags.StringVar(&o.survivors, "survivors", filepath.Join("internal", "mutate", "survivors.txt"), "the survivors that are explained")
 	flags.StringVar(&o.keep, "keep", "", "leave the rewritten files and the test binaries in this folder")
 	flags.StringVar(&in, "in", "", "take only mutants whose line in the survivors' file matches this")
+	flags.StringVar(&only, "only", "", "take only mutants that this file lists, as a run before printed them")
 	flags.DurationVar(&o.dearest, "dearest", time.Hour, "leave out tests that take more CPU than this, which lets some survive that would not")
 	flags.BoolVar(&o.all, "all", false, "print every mutant and what noticed it")
 	if err := flags.Parse(args); err != nil {
@@ -71,6 +73,11 @@ func mutate(ctx context.Context, args []string, out, progress io.Writer) int {
 	var err error
 	if o.in, err = regexp.Compile(in); err != nil {
 		return fail(err)
+	}
+	if only != "" {
+		if o.only, err = readKeys(only); err != nil {
+			return fail(err)
+		}
 	}
 	reasons, err := readSurvivors(o.survivors)
 	if err != nil {
@@ -159,7 +166,7 @@ func (o *options) one(ctx context.Context, p *pkg, dir string, reasons map[strin
 func (o *options) chosen(mutants []*mutant) []*mutant {
 	var some []*mutant
 	for i, m := range mutants {
-		if i%o.every == 0 && o.in.MatchString(m.key()) {
+		if k := m.key(); i%o.every == 0 && o.in.MatchString(k) && (o.only == nil || o.only[k]) {
 			some = append(some, m)
 		}
 	}

@@ -155,6 +155,9 @@ func (f *finder) result(e ast.Expr, of types.Type) {
 			return
 		}
 	}
+	if c, ok := ast.Unparen(e).(*ast.CompositeLit); ok && len(c.Elts) == 0 && isStruct(of) {
+		return // it is the zero value
+	}
 	name, ok := f.typeText(of)
 	switch {
 	case t.IsNil() || !ok:
@@ -179,6 +182,14 @@ func isBool(t types.Type) bool {
 	return ok && b.Info()&types.IsBoolean != 0
 }
 
+func isStruct(t types.Type) bool {
+	switch t.Underlying().(type) {
+	case *types.Struct, *types.Array:
+		return true
+	}
+	return false
+}
+
 // zeroText is the zero value as it is told.
 func zeroText(t types.Type) string {
 	if b, ok := t.Underlying().(*types.Basic); ok {
@@ -187,8 +198,7 @@ func zeroText(t types.Type) string {
 		}
 		return "0"
 	}
-	switch t.Underlying().(type) {
-	case *types.Struct, *types.Array:
+	if isStruct(t) {
 		return "its zero value"
 	}
 	return "nil"

@@ -7,6 +7,18 @@ import (
 	"strings"
 )
 
+// readKeys reads what stands on the indented lines of a file.
+func readKeys(path string) (map[string]bool, error) {
+	text, err := os.ReadFile(path)
+	keys := map[string]bool{}
+	for l := range strings.Lines(string(text)) {
+		if key, ok := strings.CutPrefix(l, "\t"); ok {
+			keys[strings.TrimSpace(key)] = true
+		}
+	}
+	return keys, err
+}
+
 // readSurvivors reads the mutants that are known to survive, by their keys, with the reason why that does not matter.
 //
 // A reason stands at the beginning of a line, and the mutants that it explains on the indented lines that follow. Lines that

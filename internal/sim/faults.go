@@ -171,7 +171,7 @@ func (s *simulation) bias(r rule.Rule) {
 		rule.Timestamps:     {brokerClockFault, outageShortFault},
 		rule.OpenGap:        {crashFault, restartOtherFault, newcomerFault},
 		rule.OwnTTL:         {cutWritesFault, cutFault, freezeFault},
-		rule.TTLOnce:        {interestFault, cutWritesFault, cutFault},
+		rule.TTLOnce:        {interestFault, cutWritesFault, longFreezeFault},
 		rule.BaseWait:       {retentionFault, newcomerFault, slowReadFault},
 		rule.BaseForgets:    {sleepersFault, leaveFault, crashFault},
 		rule.Holder:         {toolFault},
@@ -193,6 +193,8 @@ func (s *simulation) bias(r rule.Rule) {
 		s.mixed = true
 	case rule.Holder, rule.ParkedClient:
 		s.scheme = 5
+	case rule.TTLOnce:
+		s.faults = 60
 	case rule.TakeoverClient:
 		s.ttl = max(s.ttl, 5*time.Second)
 	case rule.Successor:

@@ -15,12 +15,12 @@ import (
 func checkCounts(w *World) error {
 	var keys, marked, joins int
 	var partitions int64
-	for _, t := range w.topics {
+	for t := range w.topics.all() {
 		known, leased := 0, 0
-		if t.whole != nil && t.whole.held() {
+		if whole := t.slots.whole(); whole != nil && whole.held() {
 			leased++
 		}
-		for s := range t.slots.all() {
+		for s := range t.slots.partitions() {
 			known++
 			if s.held() {
 				leased++
@@ -50,7 +50,7 @@ func checkCounts(w *World) error {
 			joins += in.size
 		}
 		for n, s := range in.held.slots {
-			if s != nil && (s.owner != in || int(s.at) != n || w.topics[s.topic.name].find(s.partition) != s) {
+			if s != nil && (s.owner != in || int(s.at) != n || w.topics.find(s.topic.name).find(s.partition) != s) {
 				return fmt.Errorf("%v: the place of %v is wrong", in.ID, s.key())
 			}
 		}
@@ -126,7 +126,7 @@ func TestASumOfHashesKeepsNoStructure(t *testing.T) {
 
 func TestTheDigestShowsWhoHeldAKeyLast(t *testing.T) {
 	s := rich(t)
-	k := s.w.topics["t"].find(1)
+	k := s.w.topics.find("t").find(1)
 	require.False(t, k.held())
 	before, version := s.w.Digest(), s.w.Version()
 	s.w.discount(k)

@@ -38,6 +38,17 @@ type snapshotID struct {
 	count  uint32
 }
 
+func (a *assembler) clone() assembler {
+	c := *a
+	c.open = make([]*pending, len(a.open))
+	for i, p := range a.open {
+		q := *p
+		q.chunks = slices.Clone(p.chunks)
+		c.open[i] = &q
+	}
+	return c
+}
+
 // add takes one chunk; where it is the last missing one it gives the whole.
 func (a *assembler) add(rec *lease.Record) (payload []byte, complete bool) {
 	s := &rec.Snapshot

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"encoding/binary"
 	"time"
 
 	"github.com/kafka-marshal/marshal/internal/lease"
@@ -40,6 +41,27 @@ type Beginner struct {
 // with what comes).
 func NewBeginner(topicID lease.TopicID, scan *Scan, read int64, groupSeen bool, nonce uint64, now time.Duration) *Beginner {
 	return &Beginner{scan: scan, read: read, groupSeen: groupSeen, nonce: nonce, nextProbe: now, nextBase: now}
+}
+
+// Clone makes an independent copy.
+func (b *Beginner) Clone() *Beginner {
+	c, scan := *b, *b.scan
+	scan.chunks = b.scan.chunks.clone()
+	c.scan = &scan
+	return &c
+}
+
+// AppendTimes appends what a Beginner knows beyond the records that it was given: times, told from now, and those further back than
+// horizon alike (for the explorer).
+func (b *Beginner) AppendTimes(to []byte, now, horizon time.Duration) []byte {
+	for _, t := range []time.Duration{b.mark, b.back, b.nextProbe, b.nextBase} {
+		to = binary.LittleEndian.AppendUint64(to, uint64(max(t-now, -horizon)))
+	}
+	to = binary.LittleEndian.AppendUint64(to, uint64(b.live))
+	if b.begun {
+		return append(to, 1)
+	}
+	return append(to, 0)
 }
 
 // Oldest tells the timestamp of the shard's oldest record (Unix ms) and whether it is a LogAppendTime, for rule a.

@@ -1,6 +1,8 @@
 package history
 
 import (
+	"slices"
+
 	"github.com/kafka-marshal/marshal/internal/lease"
 )
 
@@ -32,6 +34,15 @@ func NewLog(b Base) *Log {
 		l.ring.add(p, b.Hash)
 	}
 	return l
+}
+
+// Clone makes an independent copy, of what has happened; whose announced snapshots are kept is not copied (Own).
+func (l *Log) Clone() *Log {
+	c := *l
+	c.world = l.world.Clone()
+	c.ring.entries, c.ring.heads = slices.Clone(l.ring.entries), slices.Clone(l.ring.heads)
+	c.snapshots = l.snapshots.clone()
+	return &c
 }
 
 // World is the group's world. The pointer never changes.

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"encoding/binary"
 	"slices"
 	"time"
 
@@ -102,6 +103,25 @@ func cut(rec *lease.Record, topicID lease.TopicID, payload []byte) []lease.Recor
 		}})
 	}
 	return records
+}
+
+func (s *snapshots) clone() snapshots {
+	c := *s
+	c.notes, c.own, c.ready = slices.Clone(s.notes), nil, nil
+	c.chunks = s.chunks.clone()
+	return c
+}
+
+// AppendTimes appends what a Log knows beyond the records that it has taken: since when it waits for what, told from now, and
+// those further back than horizon alike (for the explorer).
+func (l *Log) AppendTimes(b []byte, now, horizon time.Duration) []byte {
+	for _, s := range []stamp{l.snapshots.doneAt, l.snapshots.dueAt, l.snapshots.waitAt} {
+		b = append(b, byte(s.state))
+		if s.state == set {
+			b = binary.LittleEndian.AppendUint64(b, uint64(max(s.at-now, -horizon)))
+		}
+	}
+	return b
 }
 
 // TakeSnapshot gives, once, the world that an own instance announced, as records to append (chunks below the record

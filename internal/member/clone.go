@@ -55,11 +55,15 @@ func cloneEach[K comparable, V any](m map[K]*V) map[K]*V {
 	return c
 }
 
-// AppendBinary appends a canonical form of the member's whole state (for the explorer): equal members give equal bytes.
-func (m *Member) AppendBinary(b []byte) []byte {
-	e := encoder{b}
+// AppendBinary appends a canonical form of the member's whole state (for the explorer): members that will act alike give
+// equal bytes. Points in time are told from that of the newest call, since a member knows no other, and those further back
+// than horizon all look alike: choose it longer than anything that is waited for. The round trip, which is smoothed over the
+// whole past, is rounded to a multiple of grain.
+func (m *Member) AppendBinary(b []byte, horizon, grain time.Duration) []byte {
+	e := encoder{b: b, now: m.now, horizon: horizon, grain: grain, tick: m.tick}
 	e.num(uint64(m.stage), m.rng)
-	e.time(m.now, m.pace, m.tick.Mono, m.tick.Wall, m.tick.Boot)
+	e.span(m.pace)
+	e.stamp(m.tick)
 	e.own(&m.own)
 	e.beat(&m.beat)
 	e.num(m.join.seq)
@@ -69,9 +73,13 @@ func (m *Member) AppendBinary(b []byte) []byte {
 	e.watch(&m.watch)
 	e.id(m.probe.target)
 	e.bit(m.probe.active)
-	e.time(m.probe.since, m.probe.silent)
+	if m.probe.active {
+		e.time(m.probe.since)
+	}
+	e.span(m.probe.silent)
 	e.num(m.probe.evict)
 	e.claims(&m.claims)
+	e.bit(m.claims.version != m.world().Version())
 	e.take(&m.take)
 	e.num(uint64(len(m.seeks)))
 	for _, s := range m.seeks {
@@ -80,13 +88,19 @@ func (m *Member) AppendBinary(b []byte) []byte {
 		e.topic(s.d.TopicID)
 	}
 	e.bit(m.leaving.active, m.leaving.keep, m.leaving.abandon)
-	e.time(m.leaving.grace)
+	e.span(m.leaving.grace)
 	e.num(m.leaving.seq)
 	return e.b
 }
 
 // encoder appends values of fixed form.
-type encoder struct{ b []byte }
+type encoder struct {
+	b       []byte
+	now     time.Duration
+	horizon time.Duration
+	grain   time.Duration
+	tick    Now
+}
 
 func (e *encoder) num(vs ...uint64) {
 	for _, v := range vs {
@@ -94,9 +108,33 @@ func (e *encoder) num(vs ...uint64) {
 	}
 }
 
-func (e *encoder) time(ts ...time.Duration) {
+// span appends lengths of time.
+func (e *encoder) span(ts ...time.Duration) {
 	for _, t := range ts {
 		e.num(uint64(t))
+	}
+}
+
+// time appends points of the monotonic clock.
+func (e *encoder) time(ts ...time.Duration) {
+	for _, t := range ts {
+		if t != Never {
+			t = max(t-e.now, -e.horizon)
+		}
+		e.num(uint64(t))
+	}
+}
+
+// stamp appends points of all three clocks. The others are told by how far they have run from the monotonic one since the
+// newest tick; a zero stays one.
+func (e *encoder) stamp(n Now) {
+	e.time(n.Mono)
+	e.bit(n == Now{}, n.Boot == 0)
+	if n.Mono-e.now > -e.horizon && n != (Now{}) {
+		e.span(n.Wall - e.tick.Wall - (n.Mono - e.tick.Mono))
+		if n.Boot != 0 {
+			e.span(n.Boot - e.tick.Boot - (n.Mono - e.tick.Mono))
+		}
 	}
 }
 
@@ -147,14 +185,24 @@ func (e *encoder) own(o *own) {
 	e.num(o.seq, o.deaf, uint64(o.bound), uint64(len(o.sent)))
 	for _, s := range o.sent {
 		e.num(s.seq, uint64(s.kind))
-		e.time(s.started.Mono, s.started.Wall, s.started.Boot, s.acked)
+		e.stamp(s.started)
+		e.bit(s.acked < 0)
+		if s.acked >= 0 {
+			e.time(s.acked)
+		}
 	}
-	e.time(o.trust.Mono, o.trust.Wall, o.trust.Boot, o.trip, o.read, o.reopen)
+	e.stamp(o.trust)
+	e.span(o.trip.Round(e.grain))
+	e.time(o.read)
+	if o.deaf != 0 {
+		e.time(o.reopen)
+	}
 	e.bit(o.anyRead)
 }
 
 func (e *encoder) beat(b *beat) {
-	e.time(b.last, b.jitter, b.at, b.second, b.since)
+	e.span(b.jitter)
+	e.time(b.last, b.at, b.second, b.since)
 	e.num(uint64(b.load.InFlight), uint64(b.load.Lag))
 	each(e, b.dirty, func(d *progress) {
 		e.position(d.Position)
@@ -168,7 +216,11 @@ func (e *encoder) watch(w *watch) {
 	for _, p := range w.peers {
 		e.id(p.id)
 		e.str(p.client)
-		e.time(p.ttl, p.readAt, p.silent, p.passed)
+		e.span(p.ttl, p.silent)
+		e.time(p.readAt)
+		if p.dead {
+			e.time(p.passed)
+		}
 		e.bit(p.parked, p.dead)
 		e.num(p.evict)
 	}
@@ -186,7 +238,7 @@ func (e *encoder) claims(c *claims) {
 	e.content(content{c.want.Interests, c.want.Pinned})
 	e.content(content{nil, c.want.Kept})
 	e.time(c.want.KeptUntil, c.first, c.at)
-	e.num(c.version, uint64(c.draining))
+	e.num(uint64(c.draining))
 	e.bit(c.want.FastReclaim, c.stale, c.waiting, c.unsent, c.linger)
 	each(e, c.kept, func(bool) {})
 	each(e, c.reclaimed, func(bool) {})
@@ -202,7 +254,10 @@ func (e *encoder) take(t *take) {
 		e.num(uint64(v.turn))
 	})
 	each(e, t.asked, func(seq uint64) { e.num(seq) })
-	each(e, t.given, func(r retake) { e.time(r.at, r.wait) })
+	each(e, t.given, func(r retake) {
+		e.time(r.at)
+		e.span(r.wait)
+	})
 }
 
 // each appends a map in the order of its keys.

@@ -44,8 +44,13 @@ func (m *Member) begin() {
 	m.draw()
 }
 
-// draw takes the jitter of the next interval: ±10 %.
-func (m *Member) draw() { m.beat.jitter = time.Duration(900 + m.random()%201) }
+// draw takes the jitter of the next interval: ±10 %; none where the seed is zero.
+func (m *Member) draw() {
+	m.beat.jitter = 1000
+	if m.cfg.Seed != 0 {
+		m.beat.jitter = time.Duration(900 + m.random()%201)
+	}
+}
 
 // silenced tells whether we must not write what would renew us.
 func (m *Member) silenced() bool { return m.own.deaf != 0 }

@@ -40,7 +40,7 @@ type Config struct {
 	Group           string        // the group's name: who announces a snapshot follows from it
 	TTL, Heartbeat  time.Duration // the own settings; what counts is derived from the world (§1, §6). Default to 10 s, 2 s
 	CommitInterval  time.Duration // positions that moved go out within it. Defaults to 1 s
-	Seed            uint64        // of the jitter
+	Seed            uint64        // of the jitter; zero: none
 	LargestSeen     int64         // largest timestamp seen in the shard, Unix ms, for the token base
 	MaxReleaseBytes int           // a record of any kind larger than this is split. Defaults to 512 KiB
 }

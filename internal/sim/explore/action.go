@@ -229,7 +229,7 @@ func (sp *space) finish(proc int, l *local, o outcome) outcome {
 		return o
 	}
 	if sp.free {
-		if l.written += uint8(len(o.records)); int(l.written) > sp.cfg.Written {
+		if l.written += uint8(len(o.records)); int(l.written) > sp.cfg.written(proc) {
 			return outcome{illegal: true}
 		}
 	}
@@ -245,16 +245,7 @@ func (sp *space) write(proc int, rec lease.Record) int32 {
 	}
 	id := int32(len(sp.recs))
 	sp.recIndex[string(v)] = id
-	label := fmt.Sprintf("%s:%d", sp.cfg.name(rec.Instance), rec.Seq)
-	switch rec.Kind {
-	case lease.KindSnapshot:
-		label = fmt.Sprintf("%s:snapshot%d", sp.cfg.Procs[proc].Name, rec.Snapshot.Upto)
-	case lease.KindProbe:
-		label = fmt.Sprintf("%s:probe", sp.cfg.Procs[proc].Name)
-	case lease.KindBase:
-		label = fmt.Sprintf("%s:base%d", sp.cfg.Procs[proc].Name, rec.Base.Seen)
-	}
-	sp.recs = append(sp.recs, record{rec, v, label, int8(proc)})
+	sp.recs = append(sp.recs, record{rec, v, sp.cfg.label(proc, &rec), int8(proc)})
 	return id
 }
 

@@ -235,7 +235,7 @@ func (c *check) leases() {
 		if !ok && c.rec.Kind != lease.KindClaim {
 			c.fail("S2: %s is granted", keyName(h.key))
 		}
-		if in := c.after.instance(h.lease.Instance); in != nil && in.Status != lease.Alive {
+		if in := c.after.instance(h.lease.Instance); was.Instance != h.lease.Instance && in != nil && in.Status != lease.Alive {
 			c.fail("S2: %s goes to one that is parked", keyName(h.key))
 		}
 	}

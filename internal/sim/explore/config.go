@@ -39,6 +39,7 @@ type Proc struct {
 	TTL          time.Duration // defaults to a second
 	Rate         int           // of its clocks, in thousandths of true time; defaults to 1000
 	Wanted       member.Wanted
+	Written      int  // instead of the Config's; negative: none
 	Newcomer     bool // it cannot read what is in the log when it starts, so it has to find or write a base
 }
 
@@ -90,6 +91,14 @@ func (p *Proc) ttl() time.Duration {
 		return time.Second
 	}
 	return p.TTL
+}
+
+// written is how many records a process may write after the set-up.
+func (c *Config) written(proc int) int {
+	if n := c.Procs[proc].Written; n != 0 {
+		return max(n, 0)
+	}
+	return c.Written
 }
 
 // step is how far the clocks of a process go while true time goes on by d.

@@ -72,6 +72,20 @@ func (c *Config) name(id lease.InstanceID) string {
 	return fmt.Sprintf("%s%d", c.Procs[p].Name, id[1])
 }
 
+// label names a record that is on its way: no two of one label are so at a time.
+func (c *Config) label(proc int, rec *lease.Record) string {
+	author := c.name(instanceOf(proc, 1))
+	switch rec.Kind {
+	case lease.KindSnapshot:
+		return fmt.Sprintf("%s:snapshot%d", author, rec.Snapshot.Upto)
+	case lease.KindProbe:
+		return author + ":probe"
+	case lease.KindBase:
+		return fmt.Sprintf("%s:base%d", author, rec.Base.Seen)
+	}
+	return fmt.Sprintf("%s:%d", c.name(rec.Instance), rec.Seq)
+}
+
 func keyName(k lease.Key) string {
 	if k.Partition == lease.WholeTopic {
 		return k.Topic + "/*"

@@ -14,9 +14,8 @@ import (
 // A script has an action on each line, after "#" nothing counts:
 //
 //	fair 1s [hold a,b] [stop c]   time goes on, and everybody does at once what it can; held ones reach nothing, stopped ones do not run
+//	until evict [hold a] [stop c] the same, up to the moment at which somebody has written an Evict
 //	start a                       a process starts, whatever the Config wishes
-//	crash a
-//	land a:3                      the record that a wrote as its third reaches the log, and its author hears nothing
 //
 // and, as a counterexample prints them: advance, tick a, read a, readall a, append a:3, copy a:3, wish 0, take a t/0,
 // finish a t/0, late a 0, drained a t/0, cut a t/0. The line "free" ends the set-up: from there on bounds count.
@@ -96,17 +95,13 @@ func (r *replay) run(script string) error {
 
 func (r *replay) line(words []string) error {
 	switch words[0] {
-	case "fair":
-		return r.fair(words[1:])
-	case "start", "crash":
+	case "fair", "until":
+		return r.fair(words)
+	case "start":
 		if len(words) != 2 || r.sp.cfg.proc(words[1]) < 0 {
 			return errors.New("which process?")
 		}
 		p := r.sp.cfg.proc(words[1])
-		if words[0] == "crash" {
-			r.s.local[p], r.s.age[p] = -1, 0
-			return nil
-		}
 		var ok bool
 		if r.s, ok, r.violation = r.sp.start(r.s, p); !ok {
 			return errors.New("it cannot start")
@@ -194,14 +189,28 @@ func (r *replay) parse(words []string) (action, error) {
 	return a, nil
 }
 
-// fair lets time go on while everybody does at once what it can.
+// fair lets time go on while everybody does at once what it can: for some time, or until a record of some kind is written.
 func (r *replay) fair(words []string) error {
-	d, err := time.ParseDuration(words[0])
-	if err != nil {
-		return err
+	if len(words) < 2 {
+		return errors.New("how long?")
+	}
+	var quanta time.Duration
+	var kind lease.Kind
+	if words[0] == "fair" {
+		d, err := time.ParseDuration(words[1])
+		if err != nil {
+			return err
+		}
+		quanta = d / r.sp.cfg.Quantum
+	} else {
+		for k, name := range kindNames {
+			if name == words[1] {
+				kind, quanta = k, 20
+			}
+		}
 	}
 	var held, stopped []string
-	for i := 1; i+1 < len(words); i += 2 {
+	for i := 2; i+1 < len(words); i += 2 {
 		switch words[i] {
 		case "hold":
 			held = strings.Split(words[i+1], ",")
@@ -211,15 +220,21 @@ func (r *replay) fair(words []string) error {
 			return fmt.Errorf("%q is neither hold nor stop", words[i])
 		}
 	}
-	for range d / r.sp.cfg.Quantum {
+	written := func() bool {
+		return slices.ContainsFunc(r.s.flight[:r.s.n], func(i int32) bool { return r.sp.recs[i].rec.Kind == kind })
+	}
+	for range quanta {
 		for a, ok := r.fairNext(held, stopped); ok; a, ok = r.fairNext(held, stopped) {
-			if err := r.do(a); err != nil || r.violation != "" {
+			if err := r.do(a); err != nil || r.violation != "" || written() {
 				return err
 			}
 		}
 		if err := r.do(action{kind: advance}); err != nil || r.violation != "" {
 			return err
 		}
+	}
+	if kind != 0 {
+		return errors.New("nobody writes that")
 	}
 	return nil
 }
@@ -229,7 +244,7 @@ func (r *replay) fairNext(held, stopped []string) (action, bool) {
 	name := func(p uint8) string { return r.sp.cfg.Procs[p].Name }
 	for _, a := range r.sp.actions(&r.s, nil) {
 		switch a.kind {
-		case tick, read, drained, take, finish:
+		case tick, read, drained:
 			if !slices.Contains(stopped, name(a.proc)) {
 				return a, true
 			}

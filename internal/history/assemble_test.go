@@ -70,13 +70,13 @@ func TestEightSnapshotsAreAssembledAtATimeTheOneThatWaitedLongestGivesWay(t *tes
 	}
 }
 
-func TestSnapshotsThatAreNotCompleteTake64MiB(t *testing.T) {
+func TestSnapshotsThatAreNotCompleteTake128MiB(t *testing.T) {
 	var a assembler
 	chunk := make([]byte, 1<<20)
-	for i := range uint32(64) {
-		a.add(piece(5, i, 65, chunk))
+	for i := range uint32(128) {
+		a.add(piece(5, i, 129, chunk))
 	}
-	assert.Equal(t, 64<<20, a.pending)
+	assert.Equal(t, 128<<20, a.pending)
 	_, complete := a.add(piece(6, 0, 2, []byte{1}))
 	assert.False(t, complete)
 	assert.Equal(t, 1, a.pending, "the larger gave way, since it waited longer")

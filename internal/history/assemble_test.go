@@ -29,8 +29,8 @@ func TestAChunkHasToBePartOfSomethingPossible(t *testing.T) {
 		{"no chunks", piece(5, 0, 0, []byte{1}), false},
 		{"beyond the last chunk", piece(5, 1, 1, []byte{1}), false},
 		{"nothing in it", piece(5, 0, 1, nil), false},
-		{"64 MiB", piece(5, 0, 1, make([]byte, 64<<20)), true},
-		{"more than 64 MiB", piece(5, 0, 1, make([]byte, 64<<20+1)), false},
+		{"64 MiB", piece(5, 0, 1, make([]byte, 128<<20)), true},
+		{"more than 128 MiB", piece(5, 0, 1, make([]byte, 128<<20+1)), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var a assembler

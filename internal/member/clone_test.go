@@ -4,11 +4,13 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/kafka-marshal/marshal/internal/history"
 	"github.com/kafka-marshal/marshal/internal/lease"
 )
 
@@ -124,6 +126,7 @@ var derived = map[string]string{
 	".watch.proof":      "worked out from peers and own",
 	".watch.peers.rank": "worked out from peers",
 	".claims.plan":      "of version",
+	".claims.version":   "whether it is the world's",
 	".claims.moves":     "of plan",
 	".claims.over":      "of plan",
 	".claims.subjects":  "of want",
@@ -131,21 +134,26 @@ var derived = map[string]string{
 	".seeks.d.Kind":     "all are Seeks",
 }
 
+// alone is a world without anybody.
+func alone() *Shared {
+	return &Shared{Log: history.NewLog(history.Base{World: lease.NewWorld(lease.TopicID{})})}
+}
+
 // What the canonical form leaves out the explorer cannot tell apart, and takes two states for one.
 func TestTheCanonicalFormShowsEveryField(t *testing.T) {
-	var m Member
+	m := Member{s: alone()}
 	fill(reflect.ValueOf(&m).Elem(), derived, "")
-	before := string(m.AppendBinary(nil))
+	before := string(m.AppendBinary(nil, time.Hour, 1))
 	fields := 0
 	change(reflect.ValueOf(&m).Elem(), derived, "", func(path string) {
 		fields++
 		switch path {
 		case ".claims.kept", ".claims.reclaimed", ".claims.ready": // sets: a key that is in one is true
 		default:
-			assert.NotEqual(t, before, string(m.AppendBinary(nil)), path)
+			assert.NotEqual(t, before, string(m.AppendBinary(nil, time.Hour, 1)), path)
 		}
 	})
-	require.Equal(t, before, string(m.AppendBinary(nil)), "all was changed back")
+	require.Equal(t, before, string(m.AppendBinary(nil, time.Hour, 1)), "all was changed back")
 	require.Greater(t, fields, 100)
 }
 
@@ -205,7 +213,8 @@ func TestACloneSharesNothingThatChanges(t *testing.T) {
 	var m Member
 	v := reflect.ValueOf(&m).Elem()
 	fill(v, map[string]string{".s": "shared", ".claims.plan": "never changed"}, "")
-	other := &Shared{}
+	other := alone()
+	m.s = alone()
 	c := m.Clone(other)
 	assert.Same(t, other, c.s)
 	for _, path := range shared(v, reflect.ValueOf(c).Elem(), "") {
@@ -217,6 +226,6 @@ func TestACloneSharesNothingThatChanges(t *testing.T) {
 	}
 	assert.Same(t, c.watch.peers[0], c.watch.byID[c.watch.peers[0].id])
 	assert.Nil(t, c.watch.proof.of, "it is one of the other's")
-	assert.Equal(t, m.AppendBinary(nil), c.AppendBinary(nil))
+	assert.Equal(t, m.AppendBinary(nil, time.Hour, 1), c.AppendBinary(nil, time.Hour, 1))
 	assert.Nil(t, (&Member{}).Clone(other).claims.run)
 }

@@ -175,9 +175,15 @@ func TestMorePartitionsOfTheCoordinationTopicChangeNothing(t *testing.T) {
 func TestATailOfTheShardThatNobodySeesKeepsNobodyWaiting(t *testing.T) {
 	shard := shardOf(testGroup)
 	for name, hide := range map[string]func(b *bench){
-		"a commit marker": func(b *bench) { b.transact(MarshalTopic, shard, true, "foreign"); b.strangers("they come with the marker") },
-		"an abort marker": func(b *bench) { b.transact(MarshalTopic, shard, false, "foreign"); b.strangers("they come with the marker") },
-		"nothing":         func(*bench) {},
+		"a commit marker": func(b *bench) {
+			b.transact(MarshalTopic, shard, true, "foreign")
+			b.strangers("they come with the marker")
+		},
+		"an abort marker": func(b *bench) {
+			b.transact(MarshalTopic, shard, false, "foreign")
+			b.strangers("they come with the marker")
+		},
+		"nothing": func(*bench) {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, "t")

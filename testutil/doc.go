@@ -1,6 +1,7 @@
 // Package testutil is what tests of a program that uses Kafka need around them: an embedded broker that behaves like a
-// real one, network faults that hit one client and not its neighbour, and a judge that tells from the logs of several
-// processes whether a message was lost or two processes owned one partition at the same time.
+// real one, network faults that hit one client and not its neighbour, and two that tell from the logs of several processes, each in
+// its own way, whether two of them owned one partition at the same time: [Judge], who looks for lost messages and what came twice
+// too, and [Linearize], which has porcupine look for an order in which there was one owner at a time.
 //
 //	c := testutil.NewCluster(t, testutil.WithBrokers(3))       // gone when the test ends
 //	require.NoError(t, c.CreateTopic("orders", 12, nil))

@@ -14,22 +14,7 @@ type freeKey struct {
 	pinned bool  // somebody claims it by hand: not part of the shares
 }
 
-// readFree finds the free keys of a pool and counts them into the shares. No lease of the topic is in the way of all.
-func (r *reading) readFree(j int32, leases []held) {
-	switch parts := r.parts[j]; {
-	case r.names[j].whole && parts > 0:
-		r.addFree(j, lease.WholeTopic)
-	case !r.names[j].whole:
-		for part := range parts {
-			if len(leases) > 0 && leases[0].key.Partition == part {
-				leases = leases[1:]
-			} else {
-				r.addFree(j, part)
-			}
-		}
-	}
-}
-
+// addFree notes a key that nobody holds, and counts it into the shares.
 func (r *reading) addFree(j int32, partition int32) {
 	k := lease.Key{Topic: r.names[j].topic, Partition: partition}
 	r.readMark(k, j)

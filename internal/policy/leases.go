@@ -48,8 +48,8 @@ type reading struct {
 	unfit  bool                   // somebody is marked unfit for something
 	wants  []int32                // of each kind, the last pool that was entered and that it wants
 	count  []int32                // of each user, a number that is zero between two pools
-	leases []held                 // of the topic that is being read
-	client string                 // of the parked instance whose lease was read last
+	at     cursor
+	client string // of the parked instance whose lease was read last
 }
 
 // begin begins a new plan; old is the one before, of any world.
@@ -97,94 +97,9 @@ func (r *reading) readLeases() {
 			r.places = append(r.places, place{-1, in.Client})
 		}
 	}
-	next := 0
-	for k, l := range r.w.Holdings() {
-		if len(r.leases) > 0 && r.leases[0].key.Topic != k.Topic {
-			next = r.readTopic(next, r.leases[0].key.Topic)
-		}
-		at := r.places[l.Place]
-		if at.member < 0 {
-			r.park(k, at.client)
-		}
-		r.leases = append(r.leases, held{key: k, epoch: l.Epoch, member: at.member})
-	}
-	if len(r.leases) > 0 {
-		next = r.readTopic(next, r.leases[0].key.Topic)
-	}
-	for ; next < len(r.names); next++ {
-		r.readPool(int32(next), nil)
-		r.readFree(int32(next), nil)
-	}
+	r.readPools()
 	r.addPins()
 	r.readHeirs()
-}
-
-// readTopic reads the leases of a topic into its pools, and the pools before, in which there are none. It gives the pool
-// after them.
-func (r *reading) readTopic(next int, topic string) int {
-	leases := r.leases
-	r.leases = r.leases[:0]
-	r.parkAll(topic, len(leases))
-	whole, read := leases[0].key.Partition == lease.WholeTopic, false
-	for ; next < len(r.names) && r.names[next].topic <= topic; next++ {
-		switch name := r.names[next]; {
-		case name.topic < topic:
-			r.readPool(int32(next), nil)
-			r.readFree(int32(next), nil)
-		case name.whole == whole:
-			read = true
-			r.readPool(int32(next), leases)
-			if !whole {
-				r.readFree(int32(next), leases)
-			}
-		default:
-			r.readPool(int32(next), nil) // the others are in its way
-		}
-	}
-	if !read {
-		for i := range leases {
-			r.readLease(&leases[i], -1)
-		}
-	}
-	return next
-}
-
-// enter makes a pool the one for which classify finds users.
-func (r *reading) enter(j int32) {
-	for _, k := range r.wanted[j] {
-		r.wants[k] = j
-	}
-}
-
-// readPool counts the leases of a pool.
-func (r *reading) readPool(j int32, leases []held) {
-	e := &r.even
-	pl := &e.pools[j]
-	pl.crowds = r.wanted[j]
-	pl.holds.from = int32(len(e.holds))
-	if len(leases) > 0 {
-		r.enter(j)
-	}
-	for i := range leases {
-		h := &leases[i]
-		if !r.exists(j, h.key) {
-			r.readLease(h, -1)
-			continue
-		}
-		r.readLease(h, j)
-		if h.state == shared {
-			if r.count[h.user] == 0 {
-				e.holds = append(e.holds, holding{user: h.user})
-			}
-			r.count[h.user]++
-		}
-	}
-	pl.holds.to = int32(len(e.holds))
-	holds := e.holdingsOf(j)
-	for i := range holds {
-		holds[i].held = r.count[holds[i].user]
-		r.count[holds[i].user] = 0
-	}
 }
 
 // readLease counts a lease into the shares, or sets it apart.

@@ -31,7 +31,10 @@ func (b *balance) run() {
 	for v := range b.dist {
 		b.put(int32(v))
 	}
-	b.search.run(b.apply)
+	for cycle := b.cycle(); cycle != nil; cycle = b.cycle() {
+		b.apply(cycle)
+		b.resume(cycle)
+	}
 }
 
 // add is the price of one unit more at a stake, remove that of one less.

@@ -17,15 +17,28 @@ func (e *even) improve() {
 	e.link()
 	r := &rounds{even: e}
 	r.search = newSearch(len(e.ahead)+len(e.pools)+1, r.expandNode)
+	for {
+		r.seed()
+		cycle := r.cycle()
+		if cycle == nil {
+			return
+		}
+		r.apply(cycle)
+		r.begin() // few edges are of negative cost, and to look at them again is less than to follow what led to this cycle
+	}
+}
+
+// seed puts the nodes from which an edge of negative cost may lead.
+func (r *rounds) seed() {
+	_, most := r.spread()
 	r.dist[r.outside()].total = 2*int64(most) - int64(unit) // so that level totals alone lead nowhere
-	for j := range e.pools {
+	for j := range r.pools {
 		r.expandPool(int32(j), true)
 	}
-	for m := range e.ahead {
+	for m := range r.ahead {
 		r.put(int32(m))
 	}
 	r.put(r.outside())
-	r.run(r.apply)
 }
 
 func (r *rounds) pool(j int32) int32 { return int32(len(r.ahead)) + j }

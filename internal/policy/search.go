@@ -40,10 +40,22 @@ func newSearch(nodes int, expand func(int32) int32) *search {
 	s := &search{
 		dist: make([]cost, nodes), parent: make([]int32, nodes), by: make([]int32, nodes), queued: make([]bool, nodes), expand: expand,
 	}
+	s.begin()
+	return s
+}
+
+// begin forgets all that was found. The nodes from which an edge of negative cost may lead are to be put then.
+func (s *search) begin() {
+	clear(s.dist)
+	clear(s.queued)
+	s.queue = s.queue[:0]
+	s.forgetParents()
+}
+
+func (s *search) forgetParents() {
 	for v := range s.parent {
 		s.parent[v] = none
 	}
-	return s
 }
 
 // put has a node expanded.
@@ -71,10 +83,8 @@ func (s *search) relax(from, to int32, price cost, by int32) bool {
 	return false
 }
 
-// run finds cycles and has apply make their gifts, until there are none. A cycle is a list of nodes, each before its
-// parent. The nodes that were put first are those from which an edge of negative cost may lead; by changes edges from
-// the nodes of the cycle alone, so that the distances found so far are good to go on with.
-func (s *search) run(apply func(cycle []int32)) {
+// cycle finds a cycle of negative cost, as a list of nodes, each before its parent; nil: there is none.
+func (s *search) cycle() []int32 {
 	for at := 0; at < len(s.queue); at++ {
 		v := s.queue[at]
 		s.queued[v] = false
@@ -86,14 +96,17 @@ func (s *search) run(apply func(cycle []int32)) {
 		for u := s.parent[closed]; u != closed; u = s.parent[u] {
 			cycle = append(cycle, u)
 		}
-		apply(cycle)
-		for u := range s.parent {
-			s.parent[u] = none
-		}
-		for _, u := range cycle {
-			s.put(u)
-		}
 		s.queue = append(s.queue[:0], s.queue[at+1:]...)
-		at = -1
+		return cycle
+	}
+	return nil
+}
+
+// resume goes on after the gifts of a cycle were made, which changed no edges but those from its nodes. The distances
+// found so far are as good as any.
+func (s *search) resume(cycle []int32) {
+	s.forgetParents()
+	for _, v := range cycle {
+		s.put(v)
 	}
 }

@@ -24,8 +24,12 @@ func (m *Member) fit(id lease.InstanceID) bool {
 }
 
 // mayMove tells whether we may act on a move that balance wants: membership has been still for a while, or the move was
-// wanted for long; and the successor is fit.
+// wanted for long; no Release of ours is under way, of which the plan does not know yet and in whose place it may want this one; and
+// the successor is fit.
 func (m *Member) mayMove(mv policy.Move) bool {
+	if len(m.claims.releasing) > 0 {
+		return false // what becomes of it brings us here again
+	}
 	still := m.watch.moved + max(m.pace/4, 3*m.own.trip)
 	late := m.claims.since[mv.Key] + 4*m.pace
 	if t := min(still, late); m.now < t {

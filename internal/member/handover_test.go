@@ -610,3 +610,33 @@ func TestWhatIsLetGoIsFreeThoughNobodyElseMayHaveItAndIsTakenAgainLater(t *testi
 	s.until(3*time.Second, "it is taken again", func() bool { return p.hands(part(0)) })
 	assert.GreaterOrEqual(t, s.now-let, 900*ms)
 }
+
+// TestNoMoveIsBegunWhileAReleaseIsUnderWay: the plan may have several ways to the same shares, and what is read of the first
+// Releases may make it choose another one for the rest. Who acted on it at once would hand on more keys than it has to.
+func TestNoMoveIsBegunWhileAReleaseIsUnderWay(t *testing.T) {
+	all := lease.Interest{Topics: []lease.TopicInterest{{Topic: "a", Partitions: 3}, {Topic: "b", Partitions: 2}, {Topic: "c", Partitions: 1}}}
+	for i := range 40 {
+		s := newScript(t)
+		p := s.process(fmt.Sprint("p", i), Config{}, want(all))
+		s.pass(5 * time.Second)
+		require.Equal(t, 6, p.runs())
+		p.slow = true
+		for j := range 3 {
+			s.process(fmt.Sprint("q", i, j), Config{}, want(all))
+		}
+		s.until(5*time.Second, "a drain", func() bool { return p.actions[len(p.actions)-1].Kind == Drain })
+		moves := len(p.m.claims.plan.Moves())
+		for end := s.now + 3*time.Second; s.now < end; s.pass(ms / 2) {
+			for k, c := range p.m.claims.run { // one at a time, so that the Releases are read one after the other
+				if c.phase == draining {
+					p.drained(k)
+					break
+				}
+			}
+		}
+		assert.Equal(t, moves, 6-p.runs(), "handed on by %s, and planned", p.name)
+		for _, q := range s.procs[1:] {
+			assert.Empty(t, q.of(lease.KindRelease))
+		}
+	}
+}

@@ -118,7 +118,7 @@ func (pr *producer) attempt(o *outgoing) {
 			d += s.heldUntil - s.now
 			again += s.heldUntil - s.now
 		}
-		if o.rec.Kind == lease.KindEvict && s.lateEvicts > 0 && s.chance(s.lateEvicts) {
+		if o.rec.Kind == lease.KindEvict && !s.quiet && s.lateEvicts > 0 && s.chance(s.lateEvicts) {
 			d += s.between(0, s.maxTTL)
 			p.touchUntil(s.now + d) // what comes after it may have to wait
 			s.table.fault(lateEvictFault)

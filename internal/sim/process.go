@@ -277,6 +277,7 @@ func (p *process) dropWorld(why branch) {
 	p.endRun()
 	p.phase = waiting
 	s.at(p.clock.real(p.nowClocks().Mono+ttl), p.restartIf(p.run))
+	s.rearm()
 }
 
 func (p *process) restartIf(run int) func() {

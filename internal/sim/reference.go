@@ -33,7 +33,8 @@ type reference struct {
 	uids          map[uint64]int64          // offset of the first copy
 	baseAt        int64                     // offset of the newest valid Base; -1: none
 	tokensFell    bool                      // the author of a Base had a clock behind: tokens may have gone back (S5)
-	moves         int64                     // Claims and Releases so far
+	moved         moveCount
+	moves         int64 // Claims and Releases so far
 }
 
 // append puts a message into the log, applies it to the reference and wakes who waits for something to read.
@@ -99,6 +100,9 @@ func (s *simulation) refer(e *entry) {
 		plan = r.planner.Plan(r.world)
 		s.noteClaim(plan, rec)
 	}
+	if s.quiet && rec.Kind == lease.KindRelease {
+		s.beforeRelease(rec)
+	}
 	r.events = r.world.Apply(rec, r.events[:0])
 	if rebased(r.events) {
 		r.chain = 0
@@ -123,6 +127,9 @@ func (s *simulation) refer(e *entry) {
 		s.noteSnapshot(&rec.Snapshot)
 	}
 	s.checkRecord(e)
+	if s.quiet {
+		s.noteMoves(e)
+	}
 	if rec.Kind == lease.KindClaim || rec.Kind == lease.KindRelease {
 		r.moves++
 	}
@@ -217,6 +224,7 @@ func (s *simulation) noteEvent(e *entry, ev *lease.Event) {
 		s.noteAnnounced(announcement{e.rec.Instance, e.offset})
 	case lease.Parked:
 		t.branch(parkBranch)
+		s.rearm()
 	case lease.Granted:
 		if !ev.By.IsZero() {
 			t.branch(reclaimParkedBranch)
@@ -230,6 +238,7 @@ func (s *simulation) noteEvent(e *entry, ev *lease.Event) {
 		}
 	case lease.Marked:
 		t.branch(unfitBranch)
+		s.rearm()
 	case lease.Sought:
 		switch {
 		case ev.Epoch == lease.NoEpoch:
@@ -249,6 +258,7 @@ func (s *simulation) noteEvent(e *entry, ev *lease.Event) {
 		r.tokensFell = r.tokensFell || e.rec.Base.TokenBase < r.before.tokenBase
 		r.baseAt = e.offset
 		s.checkBase(e)
+		s.rearm()
 		for _, in := range r.before.instances {
 			s.noteEnd(e, in.id)
 		}

@@ -37,7 +37,7 @@ type Result struct {
 	Table      Table
 	Covered    []uint32 // what it came by
 	Standstill Standstill
-	Settled    time.Duration // from the end of all faults until everybody had come to rest
+	Liveness   Liveness
 }
 
 // simulation is one run.
@@ -62,7 +62,9 @@ type simulation struct {
 	cover     Coverage
 	quiet     bool // no more faults
 	settled   bool
-	restedIn  time.Duration
+	calmAt    time.Duration // when the faults ended
+	lastWish  time.Duration // when an application wants something else for the last time
+	live      Liveness
 	still     standstill
 	uid       uint64
 	lossUntil time.Duration // exception 2 of S3 holds until then
@@ -79,7 +81,7 @@ func Run(cfg Config) Result {
 	s.run()
 	return Result{
 		Schedule: cfg.Schedule, Steps: s.steps, Records: s.ref.records, Virtual: s.now, Violation: s.violation,
-		Table: s.table, Covered: s.covered(), Standstill: s.still.longest(), Settled: s.restedIn,
+		Table: s.table, Covered: s.covered(), Standstill: s.still.longest(), Liveness: s.live,
 	}
 }
 

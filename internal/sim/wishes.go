@@ -60,6 +60,7 @@ func (s *simulation) growTopic() bool {
 	for _, p := range s.procs {
 		for i := range p.plan {
 			pl := &p.plan[i]
+			s.wishUntil(s.now + s.ttl)
 			s.after(s.between(0, s.ttl), func() {
 				pl.wanted.Interests = s.refreshed(pl.wanted.Interests)
 				p.planChanged(pl)
@@ -97,6 +98,7 @@ func (a *agent) pin() bool {
 		plan.wanted.Pinned = append(plan.wanted.Pinned, k)
 	}
 	a.want()
+	s.wishUntil(s.now + 4*s.ttl)
 	s.after(s.between(s.ttl, 4*s.ttl), func() {
 		plan.wanted.Pinned = nil
 		a.wantSoon()
@@ -132,6 +134,7 @@ func (a *agent) keep() bool {
 	plan.wanted.KeptUntil = a.p.nowClocks().Mono + grace
 	a.want()
 	back := s.between(grace/4, grace*3/2)
+	s.wishUntil(s.now + back)
 	s.after(back, func() {
 		plan.wanted.Interests, plan.wanted.Kept = s.refreshed(interests), nil
 		a.wantSoon()

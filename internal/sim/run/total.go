@@ -21,7 +21,7 @@ type total struct {
 	took       time.Duration
 	table      sim.Table
 	standstill sim.Standstill
-	settled    sim.Standstill
+	live       lives
 	failed     []sim.Result
 	guide      *sim.Guide
 }
@@ -36,7 +36,7 @@ func (t *total) add(res *sim.Result) {
 	t.virtual += res.Virtual
 	t.table.Add(&res.Table)
 	t.standstill = append(t.standstill, res.Standstill...)
-	t.settled = append(t.settled, res.Settled.Milliseconds())
+	t.live.add(&res.Liveness)
 	if res.Violation != nil {
 		t.failed = append(t.failed, *res)
 	}
@@ -111,10 +111,13 @@ func (o options) report(out io.Writer, t *total) int {
 			return 2
 		}
 	}
+	if o.broken == rule.None {
+		t.live.print(out)
+	}
 	fmt.Fprintf(out, "sim: seeds=%d steps=%d violations=%d zeros=%d mutated=%d coverage=%d records=%d virtual_h=%.1f standstill_max_ms=%d standstill_p50_ms=%d standstill_p99_ms=%d standstill_p999_ms=%d settled_p50_ms=%d settled_p99_ms=%d settled_max_ms=%d took=%s\n",
 		t.schedules, t.steps, len(t.failed), len(zeros), t.mutated, t.guide.Seen.Count, t.records, t.virtual.Hours(), t.standstill.Quantile(1), t.standstill.Quantile(0.5),
 		t.standstill.Quantile(0.99), t.standstill.Quantile(0.999),
-		t.settled.Quantile(0.5), t.settled.Quantile(0.99), t.settled.Quantile(1), t.took.Round(time.Second/10))
+		t.live.balanced.took.Quantile(0.5), t.live.balanced.took.Quantile(0.99), t.live.balanced.took.Quantile(1), t.took.Round(time.Second/10))
 	if len(t.failed) > 0 || o.broken == rule.None && t.schedules >= enough && len(zeros) > 0 {
 		return 1
 	}

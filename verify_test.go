@@ -22,14 +22,10 @@ type remains struct {
 	topics  map[string]bool // coordination topics
 	strange string          // why there is what no member has written
 	remade  bool            // the topic was deleted, or made again: whoever has not noticed yet writes to the new one
-	unread  string          // why the logs cannot be read
 }
 
 // strangers says that the test writes to the log what no member would: findings of the kind "foreign" are none.
 func (b *bench) strangers(why string) { b.remains.strange = why }
-
-// unverified says that the logs cannot be read at the end.
-func (b *bench) unverified(why string) { b.remains.unread = why }
 
 // RecreateTopic and DeleteTopic are the cluster's. Of a coordination topic they are exception 2 of PROTOCOL.md.
 func (b *bench) RecreateTopic(name string, partitions int32, configs map[string]string) error {
@@ -51,10 +47,6 @@ func (r *remains) uses(topic string) {
 
 // problems replays the logs, and says what is wrong.
 func (b *bench) problems() (wrong []string) {
-	if b.remains.unread != "" {
-		b.t.Logf("verify: not read, %s", b.remains.unread)
-		return nil
-	}
 	b.Faults().Clear()
 	records, strange := 0, 0
 	for topic := range b.remains.topics {

@@ -55,7 +55,7 @@ func mutate(ctx context.Context, args []string, out, progress io.Writer) int {
 	flags.SetOutput(progress)
 	var o options
 	var in, only string
-	flags.IntVar(&o.workers, "workers", 1, "mutants at a time")
+	flags.IntVar(&o.workers, "workers", 1, "tests and mutants at a time")
 	flags.IntVar(&o.every, "every", 1, "take only every n-th mutant")
 	flags.StringVar(&o.survivors, "survivors", filepath.Join("internal", "mutate", "survivors.txt"), "the survivors that are explained")
 	flags.StringVar(&o.keep, "keep", "", "leave the rewritten files and the test binaries in this folder")
@@ -136,7 +136,7 @@ func (o *options) one(ctx context.Context, p *pkg, dir string, reasons map[strin
 	if err != nil {
 		return tally{}, err
 	}
-	tests, failing, err := measure(ctx, p, binary, dir, len(mutants))
+	tests, failing, err := measure(ctx, p, binary, dir, len(mutants), o.workers)
 	if err != nil {
 		return tally{}, err
 	}

@@ -193,7 +193,7 @@ type flows struct {
 const patience = 2 * time.Minute
 
 // runFlows takes a group through its life: all start within a second; nothing happens; a tenth is killed, and started again;
-// everybody is restarted in ten waves, with a grace and without.
+// everybody is restarted in four waves, with a grace and without.
 func runFlows(c cell, seed uint64) flows {
 	begun := cpu()
 	w := newCrowd(c, seed)
@@ -202,8 +202,8 @@ func runFlows(c cell, seed uint64) flows {
 		w.due[i] = w.now + time.Duration(w.rng.Int64N(int64(time.Second)))
 	}
 	f.cold = w.measure(patience, w.balanced)
-	w.pass(2 * heartbeat)
-	f.idle = w.pass(5 * heartbeat)
+	w.pass(heartbeat)
+	f.idle = w.pass(time.Duration(max(3, 1000/c.members)) * heartbeat)
 
 	tenth := max(1, c.members/10)
 	dead := w.rng.Perm(c.members - 1)[:tenth]
@@ -215,9 +215,9 @@ func runFlows(c cell, seed uint64) flows {
 		w.due[i+1] = w.now + time.Duration(w.rng.Int64N(int64(time.Second)))
 	}
 	f.back = w.measure(patience, w.balanced)
-	f.parked = w.roll(tenth, true)
-	w.pass(2 * heartbeat)
-	f.rolled = w.roll(tenth, false)
+	f.parked = w.roll((c.members+3)/4, true)
+	w.pass(heartbeat)
+	f.rolled = w.roll((c.members+3)/4, false)
 	f.wrong = w.wrong
 	f.took = cpu() - begun
 	return f

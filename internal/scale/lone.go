@@ -44,7 +44,8 @@ func (r reaction) total() time.Duration { return r.apply + r.plan + r.step }
 // alone is what was measured of a lone process.
 type alone struct {
 	cell
-	replay               time.Duration // per record, decoding and applying the group's history
+	newcomer             time.Duration // to decode and apply the group's whole history
+	catching             parts         // a record with three positions, for who has many of them to read
 	world, plan, member  int64         // bytes in use
 	snapshot             int64         // bytes
 	check                time.Duration // to hold a snapshot against the own world
@@ -214,8 +215,7 @@ func runLone(c cell, seed uint64, quick bool) alone {
 	for from := 0; from < len(l.all); from += 64 {
 		m.read(l.all[from:min(from+64, len(l.all))], int64(from), nil)
 	}
-	a.replay = m.work.decode + m.work.apply
-	a.replay /= time.Duration(max(1, m.work.records))
+	a.newcomer = m.work.decode + m.work.apply
 	world := heap()
 	m.planner.Plan(m.log.World())
 	plan := heap()
@@ -235,9 +235,31 @@ func runLone(c cell, seed uint64, quick bool) alone {
 	}
 	a.idle = l.steady(d, heartbeat, 0)
 	a.moving = l.steady(d/2, commit, 3)
+	a.catching = l.catchUp()
 	l.snapshot(&a)
 	l.changes(&a)
 	return a
+}
+
+// catchUp lets the process read batches of many heartbeats with three positions, and tells what one costs in the median batch.
+func (l *lone) catchUp() parts {
+	const batches, size = 41, 200
+	m := l.one.mind
+	var decode, apply []time.Duration
+	for n := range batches {
+		for i := range size {
+			l.beat(1+(n*size+i)%(l.members-1), 3, false)
+		}
+		before := m.work
+		l.now += step
+		l.deliver()
+		w := m.work.minus(before)
+		decode = append(decode, w.decode/size)
+		apply = append(apply, w.apply/size)
+	}
+	slices.Sort(decode)
+	slices.Sort(apply)
+	return parts{decode: decode[batches/2], apply: apply[batches/2]}
 }
 
 // snapshot has another member announce a snapshot and write it.

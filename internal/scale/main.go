@@ -37,16 +37,14 @@ func full() grid {
 	var g grid
 	for _, m := range []int{10, 100, 1000, 10_000} {
 		for _, p := range []int{100, 1000, 10_000, 100_000, 500_000} {
-			if p < m {
-				continue
-			}
 			for _, t := range []int{1, 100, 1000} {
 				c := cell{m, p, t}
-				if t > 1 && p != 10_000 && p != 100_000 || t == 1000 && m == 10_000 {
+				switch {
+				case p < m, t > 1 && p != 10_000, t == 1000 && m == 10_000: // the last would be too much for a world
 					continue
 				}
 				g.lones = append(g.lones, c)
-				if m <= 1000 && t != 1000 && p <= 100_000 && m*p <= 10_000_000 {
+				if m <= 1000 && m*t <= 10_000 && m*p <= 10_000_000 && p <= 100_000 && (m < 100 || p <= 10_000) {
 					g.crowds = append(g.crowds, c)
 				}
 			}
@@ -101,7 +99,8 @@ func run(args []string, out io.Writer) int {
 			return 2
 		}
 	}
-	runtime.LockOSThread() // processor time is told per thread
+	debug.SetGCPercent(400) // memory is told after a collection of its own
+	runtime.LockOSThread()  // processor time is told per thread
 	defer runtime.UnlockOSThread()
 	begun := time.Now()
 	r := g.measure(*seed, out)

@@ -58,7 +58,7 @@ func TestEachBarIsMissedOnItsOwn(t *testing.T) {
 	good := func() *results {
 		return &results{
 			lones: []alone{
-				{cell: cell{1000, 10_000, 1}, died: reaction{plan: planBar}, moving: steady{each: parts{apply: applyBar}}},
+				{cell: cell{1000, 10_000, 1}, died: reaction{plan: planBar}, catching: parts{apply: applyBar}},
 				{cell: cell{10, 100_000, 1}, world: 100_000 * (keyBar - 1)},
 			},
 			crowds: []flows{{cell: cell{members: 1}, idle: figure{took: 10 * heartbeat, beats: 10, bytes: 1000}}},
@@ -68,7 +68,7 @@ func TestEachBarIsMissedOnItsOwn(t *testing.T) {
 	require.True(t, ok, line)
 	for name, spoil := range map[string]func(*results){
 		"plan_ms_1000x10000":      func(r *results) { r.lones[0].joined.plan = planBar + 1 },
-		"apply_ns_3pos":           func(r *results) { r.lones[0].moving.each.apply = applyBar + 1 },
+		"apply_ns_3pos":           func(r *results) { r.lones[0].catching.apply = applyBar + 1 },
 		"bytes_per_key":           func(r *results) { r.lones[1].world = 100_000 * keyBar },
 		"beat_bytes_idle":         func(r *results) { r.crowds[0].idle.bytes = 10 * beatBar },
 		"records_per_member_beat": func(r *results) { r.crowds[0].idle.records = 1 },

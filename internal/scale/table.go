@@ -25,13 +25,14 @@ func (r *results) print(out io.Writer) {
 	fmt.Fprintln(out, "\nThe same process: one change, a snapshot, its memory")
 	fmt.Fprintln(out)
 	row(out, "members", "partitions", "topics", "plan, ms: one died", "one joined", "a key moved", "all else, ms: died", "joined", "moved",
-		"snapshot, MB", "to compare it, ms", "replay, ns a record", "MB: world and log", "plan", "member")
-	rule(out, 15)
+		"snapshot, MB", "to compare it, ms", "the whole history, ms", "catching up, ns a record", "MB: world and log", "plan", "member")
+	rule(out, 16)
 	for _, a := range r.lones {
 		if !a.refused {
 			row(out, num(a.members), num(a.partitions), num(a.topics), ms(a.died.plan), ms(a.joined.plan), ms(a.handed.plan),
 				ms(a.died.apply+a.died.step), ms(a.joined.apply+a.joined.step), ms(a.handed.apply+a.handed.step),
-				mb(a.snapshot), ms(a.check), fmt.Sprint(a.replay.Nanoseconds()), mb(a.world), mb(a.plan), mb(a.member))
+				mb(a.snapshot), ms(a.check), ms(a.newcomer), fmt.Sprintf("%d + %d", a.catching.decode.Nanoseconds(), a.catching.apply.Nanoseconds()),
+				mb(a.world), mb(a.plan), mb(a.member))
 		}
 	}
 

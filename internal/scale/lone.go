@@ -63,15 +63,13 @@ func newLone(c cell, seed uint64) *lone {
 	return l
 }
 
-// keys are those of one member: from is the first, n how many.
-func (l *lone) keys(i int) (from, n int) {
-	from = i * l.partitions / l.members
-	return from, (i+1)*l.partitions/l.members - from
-}
+// keys is how many one member has: they are dealt out in turn, so that everybody has its share of each topic.
+func (l *lone) keys(i int) int { return (l.partitions - i + l.members - 1) / l.members }
 
-func (l *lone) key(n int) lease.Key {
-	per := l.partitions / l.topics
-	return lease.Key{Topic: topicName(n / per), Partition: int32(n % per)}
+// key is one of them.
+func (l *lone) key(i, n int) lease.Key {
+	per, at := l.partitions/l.topics, i+n*l.members
+	return lease.Key{Topic: topicName(at / per), Partition: int32(at % per)}
 }
 
 // write has one of the others write a record.
@@ -106,9 +104,8 @@ func (l *lone) join(i int) {
 
 func (l *lone) claim(i int) {
 	var c lease.Claim
-	from, n := l.keys(i)
-	for k := range n {
-		c.Keys = append(c.Keys, l.key(from+k))
+	for n := range l.keys(i) {
+		c.Keys = append(c.Keys, l.key(i, n))
 	}
 	for part := range slices.Chunk(c.Keys, 10_000) {
 		l.write(i, lease.Record{Kind: lease.KindClaim, Claim: lease.Claim{Keys: part}})
@@ -119,16 +116,16 @@ func (l *lone) claim(i int) {
 func (l *lone) beat(i, n int, announces bool) {
 	h := lease.Heartbeat{Load: lease.Load{InFlight: int64(n)}, Announces: announces}
 	h.P, h.Hash = l.crowd.log.Position()
-	from, own := l.keys(i)
+	own := l.keys(i)
 	var chosen []int
 	for range min(n, own) {
 		l.place[i] = (l.place[i] + 1) % own
-		chosen = append(chosen, from+l.place[i])
+		chosen = append(chosen, l.place[i])
 	}
 	slices.Sort(chosen)
 	l.next += 100
 	for _, c := range chosen {
-		k := l.key(c)
+		k := l.key(i, c)
 		if n := len(h.Topics); n == 0 || h.Topics[n-1].Topic != k.Topic {
 			h.Topics = append(h.Topics, lease.TopicProgress{Topic: k.Topic, TopicID: topicID})
 		}
@@ -146,9 +143,8 @@ func (l *lone) build() {
 		l.join(i)
 		l.claim(i)
 		l.deliver()
-		_, n := l.keys(i)
-		for from := 0; from < n; from += 10_000 {
-			l.beat(i, min(10_000, n-from), false)
+		for left := l.keys(i); left > 0; left -= 10_000 {
+			l.beat(i, min(10_000, left), false)
 			l.deliver()
 		}
 		l.beat(i, 0, false)
@@ -220,11 +216,10 @@ func runLone(c cell, seed uint64, quick bool) alone {
 	m.planner.Plan(m.log.World())
 	plan := heap()
 	l.one.start(l.rng, l.now)
-	_, own := l.keys(0)
 	for range 2 * heartbeat / step {
 		l.step(heartbeat, 0)
 	}
-	a.refused = len(l.one.keys) != own
+	a.refused = len(l.one.keys) != l.keys(0)
 	a.world, a.plan, a.member = world-zero, plan-world, heap()-plan
 	if a.refused {
 		return a
@@ -286,8 +281,7 @@ func (l *lone) changes(a *alone) {
 		joined = append(joined, l.react())
 		l.claim(i)
 		l.react()
-		from, _ := l.keys(j)
-		k := l.key(from)
+		k := l.key(j, 0)
 		if held, ok := l.crowd.log.World().Lease(k); ok && held.Instance == l.ids[j] {
 			l.write(j, lease.Record{Kind: lease.KindRelease, Release: lease.Release{Successor: l.ids[i],
 				Keys: []lease.ReleasedKey{{Key: k, Epoch: held.Epoch}}}})

@@ -23,6 +23,7 @@ func TestATinyGridGivesEveryFigureAndAPlot(t *testing.T) {
 	for _, text := range []string{"| cold start |", "| a tenth dies |", "| deploy with grace |", "| 20 | 200 | 10 |"} {
 		assert.Contains(t, out.String(), text)
 	}
+	assert.NotContains(t, out.String(), "did not get its share")
 	drawn, err := os.ReadFile(svg)
 	require.NoError(t, err)
 	assert.NoError(t, xml.Unmarshal(drawn, new(struct{})))

@@ -16,7 +16,7 @@ func (r *results) print(out io.Writer) {
 	rule(out, 13)
 	for _, a := range r.lones {
 		if a.refused {
-			row(out, num(a.members), num(a.partitions), num(a.topics), "refused")
+			row(out, num(a.members), num(a.partitions), num(a.topics), "it did not get its share")
 			continue
 		}
 		row(out, append([]string{num(a.members), num(a.partitions), num(a.topics)}, append(a.idle.cells(), a.moving.cells()...)...)...)

@@ -32,10 +32,17 @@ func (n Net) String() string { return names[n] }
 type Mutant struct {
 	Rule   rule.Rule
 	Nets   []Net
+	Config string // the explorer's configuration in which it is caught, where Explorer is among the nets
 	Script string // the folder of the test TestBrokenRules that plays it, where Script is among the nets
 }
 
 func by(r rule.Rule, nets ...Net) Mutant { return Mutant{Rule: r, Nets: nets} }
+
+// explored adds the explorer to the nets.
+func (m Mutant) explored(config string) Mutant {
+	m.Nets, m.Config = append([]Net{Explorer}, m.Nets...), config
+	return m
+}
 
 // inScript adds the script of a package to the nets.
 func (m Mutant) inScript(folder string) Mutant {
@@ -47,39 +54,39 @@ func (m Mutant) inScript(folder string) Mutant {
 func List() []Mutant {
 	return []Mutant{
 		by(rule.Timestamps, Simulator),
-		by(rule.EvictEarly, Explorer, Simulator),
-		by(rule.Started, Explorer, Simulator),
+		by(rule.EvictEarly, Simulator).explored("three"),
+		by(rule.Started, Simulator).explored("unread"),
 		by(rule.Attempt, Simulator),
-		by(rule.NoMargin, Explorer, Simulator),
-		by(rule.ReleaseGate, Explorer, Simulator),
-		by(rule.Trust, Explorer, Simulator),
-		by(rule.BaseWait, Explorer, Simulator),
-		by(rule.Epoch, Explorer, Simulator, Fuzz),
-		by(rule.Holder, Explorer, Simulator, Fuzz),
-		by(rule.CAS, Explorer, Simulator, Fuzz),
-		by(rule.Seq, Explorer, Simulator, Fuzz),
+		by(rule.NoMargin, Simulator).explored("drift"),
+		by(rule.ReleaseGate, Simulator).explored("leave"),
+		by(rule.Trust, Simulator).explored("crash"),
+		by(rule.BaseWait, Simulator).explored("base"),
+		by(rule.Epoch, Simulator, Fuzz).explored("pens"),
+		by(rule.Holder, Simulator, Fuzz).explored("pens"),
+		by(rule.CAS, Simulator, Fuzz).explored("crash"),
+		by(rule.Seq, Simulator, Fuzz).explored("pens"),
 		by(rule.FirstJoin, Simulator, Fuzz),
 		by(rule.JoinAfterEnd, Simulator, Fuzz),
-		by(rule.LiveNamesake, Explorer, Simulator, Fuzz),
-		by(rule.TakeoverClient, Explorer, Simulator, Fuzz),
-		by(rule.Successor, Explorer, Simulator, Fuzz),
+		by(rule.LiveNamesake, Simulator, Fuzz).explored("pens"),
+		by(rule.TakeoverClient, Simulator, Fuzz).explored("pens"),
+		by(rule.Successor, Simulator, Fuzz).explored("pens"),
 		by(rule.ReleaseEpoch, Fuzz),
-		by(rule.BaseSeen, Explorer, Simulator, Fuzz),
+		by(rule.BaseSeen, Simulator, Fuzz).explored("pens"),
 		by(rule.ReleaseLowers, Fuzz),
-		by(rule.AtomicBefore, Explorer, Fuzz),
-		by(rule.TopicConflict, Explorer, Simulator, Fuzz),
-		by(rule.EndedMemory, Explorer, Simulator, Fuzz),
+		by(rule.AtomicBefore, Fuzz).explored("pens"),
+		by(rule.TopicConflict, Simulator, Fuzz).explored("pens"),
+		by(rule.EndedMemory, Simulator, Fuzz).explored("pens"),
 		by(rule.BaseForgets, Simulator, Fuzz),
 		by(rule.LogLive, Simulator),
 		by(rule.Reconcile, Simulator),
-		by(rule.TTLOnce, Explorer, Simulator, Fuzz),
+		by(rule.TTLOnce, Simulator, Fuzz).explored("pens"),
 		by(rule.TokenOnce, Fuzz).inScript("internal/lease"),
 		by(rule.TakeoverOrder, Simulator, Fuzz).inScript("internal/member"),
 		by(rule.OpenGap, Simulator).inScript("internal/member"),
 		// Not of the first list, and as dear:
 		by(rule.ParkedClient, Simulator, Fuzz),
 		by(rule.Gate, Simulator),
-		by(rule.Margin, Explorer, Simulator),
+		by(rule.Margin, Simulator).explored("crash"),
 		by(rule.OwnTTL, Simulator),
 	}
 }

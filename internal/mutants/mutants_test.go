@@ -35,7 +35,7 @@ func TestTheProtocolNamesTheNetsOfEachRule(t *testing.T) {
 	for _, m := range regexp.MustCompile("(?m)^\\| `BREAK=([a-z]+)` \\|.*\\|([^|]*)\\|$").FindAllStringSubmatch(string(page), -1) {
 		rows[m[1]] = m[2]
 	}
-	says := map[Net]string{Simulator: "sim ", Fuzz: "`lease: TestBrokenByFuzz`", Script: ": TestBrokenRules`"}
+	says := map[Net]string{Explorer: "explorer ", Simulator: "sim ", Fuzz: "`lease: TestBrokenByFuzz`", Script: ": TestBrokenRules`"}
 	for _, m := range List() {
 		row, ok := rows[m.Rule.String()]
 		if !assert.True(t, ok, "%s has no row", m.Rule) {

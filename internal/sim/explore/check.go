@@ -98,6 +98,7 @@ type view struct {
 	progress  []progressed
 	instances []lease.Instance
 	tokenBase int64
+	last      int64
 }
 
 type heldKey struct {
@@ -115,7 +116,7 @@ func (p progressed) equal(o progressed) bool {
 }
 
 func look(w *lease.World) view {
-	v := view{tokenBase: w.TokenBase()}
+	v := view{tokenBase: w.TokenBase(), last: w.Last()}
 	for k, l := range w.Leases() {
 		v.leases = append(v.leases, heldKey{k, l})
 	}
@@ -166,13 +167,13 @@ func (c *check) fail(format string, args ...any) {
 	}
 }
 
-// counts tells whether the record may do anything: its author is there, and has said nothing later.
+// counts tells whether the record may do anything: its author is there, and has said nothing later; a Base's has seen everything.
 func (c *check) counts() bool {
 	switch c.rec.Kind {
 	case lease.KindSnapshot, lease.KindProbe:
 		return false
 	case lease.KindBase:
-		return true
+		return c.rec.Base.Seen >= c.before.last && c.rec.Base.Seen < c.rec.Offset
 	}
 	if c.author == nil {
 		return c.rec.Kind == lease.KindJoin && c.rec.Seq == 1

@@ -39,7 +39,7 @@ const (
 var Configs = []Config{
 	{
 		Name: "pens", About: "every sequence of a few records that three authors may write, right or wrong, about partitions and their topic",
-		Authors: []Author{{"c", time.Second}, {"c", time.Second}, {"d", time.Second}}, Keys: []lease.Key{p0, p1, whole}, Quantum: quantum,
+		Authors: []Author{{"c", time.Second}, {"c", time.Second}, {"d", time.Second}}, Keys: []lease.Key{p0, whole, p1}, Quantum: quantum,
 		Records: 6,
 	},
 	{
@@ -90,6 +90,13 @@ var Configs = []Config{
 		Keys:  []lease.Key{p0}, Quantum: quantum,
 		Setup:   "start a\nfair 250ms\nstart b\nfair 500ms\ntake a t/0\nuntil evict stop a",
 		Records: 3, Messages: 2,
+	},
+	{
+		Name: "unread", About: "an owner has not read its own last renewal, which another has, and goes on when that one is about to evict it",
+		Procs: []Proc{{Name: "a", Wanted: partitions(1), Written: 2}, {Name: "b", Wanted: partitions(1), Written: 2}},
+		Keys:  []lease.Key{p0}, Quantum: quantum,
+		Setup:   "start a\nfair 250ms\nstart b\nfair 500ms\nadvance\ntick a\nappend a:6\nread b\nuntil evict stop a",
+		Records: 3,
 	},
 	{
 		Name: "namesake", About: "the next run of a client id, with fast reclaim, beside one that is alive or not",

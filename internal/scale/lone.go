@@ -212,6 +212,7 @@ func runLone(c cell, seed uint64, quick bool) alone {
 		m.read(l.all[from:min(from+64, len(l.all))], int64(from), nil)
 	}
 	a.newcomer = m.work.decode + m.work.apply
+	m.recs, m.events = nil, nil // a real process reads into one record
 	world := heap()
 	m.planner.Plan(m.log.World())
 	plan := heap()

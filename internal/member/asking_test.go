@@ -69,6 +69,21 @@ func TestAfterARefusalNothingIsWrittenAnewForAnInterval(t *testing.T) {
 	}
 }
 
+func TestAReleaseOfWhoLeavesThatIsRefusedIsWrittenAnewAfterAnInterval(t *testing.T) {
+	s := newScript(t)
+	p := s.process("p", Config{}, want(some(2)))
+	s.pass(3 * time.Second)
+	p.lose = func(r *lease.Record) bool { return r.Kind == lease.KindRelease }
+	p.leave(false, 0)
+	s.until(time.Second, "the release", func() bool { return len(p.of(lease.KindRelease)) == 1 })
+	p.lose = nil
+	refused := s.now
+	p.do(p.m.Rejected(p.of(lease.KindRelease)[0].Seq, p.clock(false)))
+	s.until(10*time.Second, "another", func() bool { return len(p.of(lease.KindRelease)) == 2 })
+	assert.Equal(t, refused+2*time.Second, p.when(lease.KindRelease)[1])
+	s.until(time.Second, "the end", func() bool { return p.left })
+}
+
 func TestAClaimNamesEachKeyOnceInOrder(t *testing.T) {
 	s := newScript(t)
 	greedy := some(8)

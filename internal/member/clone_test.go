@@ -78,7 +78,7 @@ func change(v reflect.Value, leaveOut map[string]string, path string, look func(
 		v.SetUint(v.Uint() + 1)
 		try(path)
 	case reflect.String:
-		v.SetString("other")
+		v.SetString("o")
 		try(path)
 	case reflect.Array:
 		v.Index(0).SetUint(v.Index(0).Uint() + 1)
@@ -155,6 +155,35 @@ func TestTheCanonicalFormShowsEveryField(t *testing.T) {
 	})
 	require.Equal(t, before, string(m.AppendBinary(nil, time.Hour, 1)), "all was changed back")
 	require.Greater(t, fields, 100)
+}
+
+// Two that go the same way at different times are in the same state; one whose other clocks went their own way is not.
+func TestTheCanonicalFormTellsTimesFromNow(t *testing.T) {
+	form := func(start, wall, boot time.Duration) string {
+		s := newScript(t)
+		s.now = start
+		p := s.process("p", Config{}, want(some(3)))
+		s.process("q", Config{}, want(some(3)))
+		s.pass(10 * time.Second)
+		p.wall, p.boot = wall, boot
+		p.do(p.m.Tick(p.clock(true)))
+		p.do(p.m.Flush(p.clock(false)))
+		require.NotEmpty(t, p.m.own.sent)
+		return string(p.m.AppendBinary(nil, time.Minute, 1))
+	}
+	same := form(time.Hour, 0, 0)
+	assert.Equal(t, same, form(3*time.Hour, 0, 0))
+	assert.NotEqual(t, same, form(time.Hour, ms, 0), "the wall clock ran ahead")
+	assert.NotEqual(t, same, form(time.Hour, 0, ms), "the boot clock ran ahead")
+}
+
+func TestTheCanonicalFormShowsThatTheWorldHasMovedOn(t *testing.T) {
+	m, log, _ := settledMember(t, 2)
+	before := string(m.AppendBinary(nil, time.Hour, 1))
+	p, _ := log.Position()
+	rec := lease.Record{Kind: lease.KindJoin, Instance: instance("other"), Seq: 1, Offset: p + 1, Join: lease.Join{Client: "o", TTL: time.Minute}}
+	log.Take(&rec, nil, nil)
+	assert.NotEqual(t, before, string(m.AppendBinary(nil, time.Hour, 1)))
 }
 
 // What is written one after the other cannot be read in two ways.

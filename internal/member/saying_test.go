@@ -155,6 +155,60 @@ func TestPositionsOfAKeyThatIsLostAreForgotten(t *testing.T) {
 	assert.Len(t, p.m.beat.dirty, 2)
 }
 
+func TestWhatIsReleasedOfATopicIsInOrder(t *testing.T) {
+	whole := lease.Key{Topic: "t", Partition: lease.WholeTopic}
+	for name, end := range map[string]func(p *proc, ps []Position){
+		"drained": func(p *proc, ps []Position) {
+			p.leave(false, 0)
+			p.do(p.m.Drained(whole, p.keys[whole].Epoch, lease.TopicID{7}, ps, p.clock(false)))
+		},
+		"abandoned": func(p *proc, ps []Position) {
+			p.leave(false, 0)
+			p.do(p.m.Positions(ps, lease.Load{}, p.clock(false)))
+			p.do(p.m.Abandon(p.clock(false)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScript(t)
+			i := some(50)
+			i.Whole = true
+			p := s.process("p", Config{}, want(i))
+			s.pass(3 * time.Second)
+			require.True(t, p.hands(whole))
+			p.slow = true
+			var ps []Position
+			for n := range int32(50) {
+				ps = append(ps, Position{Key: part(n * 7 % 50), Epoch: p.keys[whole].Epoch, TopicID: lease.TopicID{7}, Next: 5})
+			}
+			n := len(p.written)
+			end(p, ps)
+			s.pass(10 * ms)
+			var parts []int32
+			for _, r := range p.written[n:] {
+				for _, k := range r.Release.Keys {
+					parts = append(parts, k.Partitions...)
+					assert.Equal(t, lease.TopicID{7}, k.TopicID)
+				}
+			}
+			require.Len(t, parts, 50)
+			assert.IsIncreasing(t, parts)
+		})
+	}
+}
+
+func TestWhatIsDrainedIsReportedUnderTheClaimsEpochAndTopicID(t *testing.T) {
+	s := newScript(t)
+	p := s.process("p", Config{}, want(some(1)))
+	s.pass(3 * time.Second)
+	p.slow = true
+	p.do(p.m.LetGo(part(0), p.keys[part(0)].Epoch, p.clock(false)))
+	require.True(t, p.did(Drain, part(0)))
+	epoch := p.keys[part(0)].Epoch
+	p.do(p.m.Drained(part(0), epoch, lease.TopicID{7}, []Position{{Key: part(0), Next: 5}}, p.clock(false)))
+	got, _ := p.m.Unconfirmed(part(0))
+	assert.Equal(t, Position{Key: part(0), TopicID: lease.TopicID{7}, Epoch: epoch, Next: 5}, got)
+}
+
 // 4 KiB are one topic of 48 bytes and its name of 1, and 134 positions of 30.
 func TestPositionsAreSplitByTheirSize(t *testing.T) {
 	s := newScript(t)

@@ -54,11 +54,10 @@ func (e *even) pass(i, to int32) {
 // maxFruitless is how many members level looks at in vain for one. What it does not find, improve does.
 const maxFruitless = 16
 
-// level lets those who are behind in total take slots from those who are ahead. It brings nothing that improve would not
-// bring, but improve needs a search for each, and after a Join there may be hundreds.
+// level lets who is furthest behind in total take a slot from who is furthest ahead, until they are level. It brings nothing
+// that improve would not bring, but improve needs a search for each, and after a Join there may be hundreds.
 func (e *even) level() {
-	least, most := e.spread()
-	if most-least <= unit {
+	if least, most := e.spread(); most-least <= unit {
 		return
 	}
 	e.link()
@@ -66,51 +65,59 @@ func (e *even) level() {
 	for m := range members {
 		members[m] = int32(m)
 	}
-	top := newRanking(members, func(m int32) fixed { return -e.ahead[m] })
-	has := make([]int32, len(e.pools)) // the last member that was found to be rounded up there, and 1
+	behind := newRanking(members, func(m int32) fixed { return e.ahead[m] })
+	ahead := newRanking(members, func(m int32) fixed { return -e.ahead[m] })
+	has := make([]int32, len(e.pools))
 	var aside []int32
-	for to := range e.ahead {
-		if e.ahead[to]+unit >= most {
-			continue
+	for step := int32(1); len(behind) > 0; step++ {
+		to := behind.pop()
+		if to.by != e.ahead[to.id] {
+			continue // it is further down as well
 		}
-		for i := e.first[to]; i >= 0; i = e.slots[i].next {
-			has[e.slots[i].pool] = int32(to) + 1
+		for i := e.first[to.id]; i != none; i = e.slots[i].next {
+			has[e.slots[i].pool] = step
 		}
 		aside = aside[:0]
-		for len(top) > 0 && len(aside) < maxFruitless {
-			from := top.pop()
-			if now := -e.ahead[from.id]; now != from.by {
-				top.push(ranked{now, from.id})
+		for len(ahead) > 0 && len(aside) < maxFruitless {
+			from := ahead.pop()
+			if -from.by != e.ahead[from.id] {
 				continue
 			}
-			if e.ahead[from.id] <= e.ahead[to]+unit {
+			if e.ahead[from.id] <= e.ahead[to.id]+unit {
+				if len(aside) == 0 {
+					return
+				}
 				aside = append(aside, from.id)
 				break
 			}
-			i, u := e.gift(from.id, int32(to), has)
-			if i < 0 {
+			i, u := e.gift(from.id, to.id, has, step)
+			if i == none {
 				aside = append(aside, from.id)
 				continue
 			}
-			has[e.slots[i].pool] = int32(to) + 1
 			e.pass(i, u)
 			e.ahead[from.id] -= unit
-			e.ahead[to] += unit
-			top.push(ranked{-e.ahead[from.id], from.id})
+			e.ahead[to.id] += unit
+			for _, m := range []int32{from.id, to.id} {
+				behind.push(ranked{e.ahead[m], m})
+				ahead.push(ranked{-e.ahead[m], m})
+			}
+			break
 		}
 		for _, m := range aside {
-			top.push(ranked{-e.ahead[m], m})
+			ahead.push(ranked{-e.ahead[m], m})
 		}
 	}
 }
 
-// gift finds a slot that a member can give to another, and the user of that one: a slot that costs no move if there is such.
-func (e *even) gift(from, to int32, has []int32) (slot, user int32) {
-	slot = -1
+// gift finds a slot that a member can give to another, which has one of each pool that is marked with step, and the user of
+// that one. It is a slot that costs no move if there is such.
+func (e *even) gift(from, to int32, has []int32, step int32) (slot, user int32) {
+	slot = none
 	first, _ := slices.BinarySearch(e.member, to)
-	for i := e.first[from]; i >= 0; i = e.slots[i].next {
+	for i := e.first[from]; i != none; i = e.slots[i].next {
 		s := &e.slots[i]
-		if has[s.pool] == to+1 || slot >= 0 && (s.kept || !e.slots[slot].kept) {
+		if has[s.pool] == step || slot != none && (s.kept || !e.slots[slot].kept) {
 			continue
 		}
 		for u := first; u < len(e.member) && e.member[u] == to; u++ {

@@ -1,6 +1,9 @@
 package sim
 
-import "math/rand/v2"
+import (
+	"math"
+	"math/rand/v2"
+)
 
 // Guide chooses schedules: every other one is a seed that was never run, the others are near schedules that came by something new.
 // What it chooses depends on the first seed and on what it has learned, in order; so a run can be repeated whatever the
@@ -16,7 +19,7 @@ type Guide struct {
 // parent is a schedule that came by something new.
 type parent struct {
 	schedule Schedule
-	worth    float64 // how much, for its length
+	worth    float64 // how much, for its length; a long one may cost more than it brings
 }
 
 // NewGuide makes a guide that takes its seeds from first on. A plain one takes nothing but seeds.
@@ -61,7 +64,7 @@ func (g *Guide) Learn(res *Result) {
 		}
 	}
 	if news > 0 && len(res.Schedule.Set) < maxSettings {
-		g.corpus = append(g.corpus, parent{res.Schedule, float64(news) / float64(res.Steps+500)})
+		g.corpus = append(g.corpus, parent{res.Schedule, float64(news) / math.Sqrt(float64(res.Steps+500))})
 	}
 }
 

@@ -82,6 +82,21 @@ func (s *simulation) beforeRelease(rec *lease.Record) {
 	c.revived = max(0, after.open-before)
 }
 
+// haunted tells whether the world still has somebody who is not there, or two of one client id: a plan that gives shares to the dead,
+// or to one namesake for as long as the other is there, may want more when some of it is done. Where all are there and each has
+// a name of its own, what is done of a plan is done.
+func (s *simulation) haunted() bool {
+	clients := map[string]bool{}
+	for i := range s.ref.world.Instances() {
+		a := s.byID[i.ID]
+		if a == nil || a.over || a.id != i.ID || clients[i.Client] {
+			return true
+		}
+		clients[i.Client] = true
+	}
+	return false
+}
+
 // limited tells whether some interest of the agent has a maximum.
 func (a *agent) limited() bool {
 	return slices.ContainsFunc(a.plan.wanted.Interests, func(in lease.Interest) bool { return in.Max > 0 })
@@ -90,7 +105,7 @@ func (a *agent) limited() bool {
 // noteMoves counts the moves of a record against the plan that it was decided by.
 func (s *simulation) noteMoves(e *entry) {
 	c := &s.ref.moved
-	moved := false
+	moved, planned := false, int64(0)
 	for i := range s.ref.events {
 		ev := &s.ref.events[i]
 		if a := e.origin.by; ev.Kind != lease.HandedOver || a == nil || a.leaving || e.rec.Release.Unfit || !a.wantsKey(ev.Key) {
@@ -98,7 +113,9 @@ func (s *simulation) noteMoves(e *entry) {
 		}
 		moved = true
 		s.live.Moves++
-		if c.key[ev.Key] != ev.Instance && c.since(e.origin.readTo, e.rec.Instance) {
+		if c.key[ev.Key] == ev.Instance {
+			planned++
+		} else if c.since(e.origin.readTo, e.rec.Instance) {
 			// Decided by a plan that others had changed when the record came: it was for nothing, and is undone.
 			s.live.MovesBound += 2
 		}
@@ -112,9 +129,12 @@ func (s *simulation) noteMoves(e *entry) {
 	if len(news) > 0 || !moved {
 		c.changes = append(c.changes, change{e.offset, e.rec.Instance})
 	}
-	if !moved {
+	switch {
+	case !moved:
 		s.live.MovesBound += max(0, c.open-before)
-	} else {
+	case s.haunted():
+		s.live.MovesBound += max(0, c.open-(before-planned))
+	default:
 		s.live.MovesBound += c.revived
 		for _, mv := range news {
 			if a := e.origin.by; mv.To == a.id && a.limited() {

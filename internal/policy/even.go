@@ -23,7 +23,7 @@ type even struct {
 	slots  []slot  // those of one pool stand together
 	share  []fixed // of each member, in total
 	ahead  []fixed // of each member: the answer so far less its share, in total
-	lost   bool    // somebody has not been rounded up where it would have kept what it has
+	lost   bool    // somebody has been rounded down where it would have kept what it has, and another took its place
 
 	atCrowd, atUser []int32 // the block of each in the pool that was entered last
 	taken           []int32 // of each user: the number of the visit to a pool that found it rounded up there
@@ -208,7 +208,6 @@ func (e *even) keep() {
 			}
 		}
 		if len(queue) > len(slots) {
-			e.lost = true
 			slices.SortFunc(queue, func(a, b int32) int {
 				return cmp.Or(cmp.Compare(e.ahead[e.member[a]], e.ahead[e.member[b]]), cmp.Compare(a, b))
 			})

@@ -8,7 +8,7 @@ type rounds struct {
 	*search
 }
 
-// improve makes an answer the best. Where totals are level and everybody keeps what it could keep, it is.
+// improve makes an answer the best. Where totals are level and every pool keeps as much as it can, it is.
 func (e *even) improve() {
 	least, most := e.spread()
 	if !e.lost && most-least <= unit {

@@ -130,6 +130,78 @@ func TestAPositionThatTheWorldHasIsNotReported(t *testing.T) {
 	assert.False(t, dirty, "of a key that is not run")
 }
 
+// carried lists when heartbeats with positions were written since from.
+func (p *proc) carried(from int) (at []time.Duration) {
+	for i, r := range p.written[from:] {
+		if len(r.Heartbeat.Topics) > 0 {
+			at = append(at, p.at[from+i])
+		}
+	}
+	return at
+}
+
+func TestAPositionThatIsOnItsWayIsNotSentAgainBecauseItIsReportedAgain(t *testing.T) {
+	s := newScript(t)
+	p := s.process("p", Config{}, want(some(1)))
+	s.pass(3 * time.Second)
+	p.commit(part(0), 6)
+	p.do(p.m.Flush(p.clock(false)))
+	s.outage = true
+	n := len(p.written)
+	p.commit(part(0), 6)
+	p.commit(part(0), 5)
+	s.pass(1500 * ms)
+	assert.Empty(t, p.carried(n))
+	p.commit(part(0), 7)
+	s.pass(time.Second)
+	assert.NotEmpty(t, p.carried(n))
+}
+
+func TestAPositionIsConfirmedByTheFirstHeartbeatThatCarriesIt(t *testing.T) {
+	s := newScript(t)
+	p := s.process("p", Config{}, want(some(1)))
+	s.pass(3 * time.Second)
+	p.commit(part(0), 6)
+	p.do(p.m.Flush(p.clock(false)))
+	p.lose = func(*lease.Record) bool { return true }
+	p.do(p.m.Flush(p.clock(false)))
+	s.pass(writing + reading)
+	_, ok := p.m.Unconfirmed(part(0))
+	assert.False(t, ok, "though a second one with it is on its way")
+}
+
+func TestAPositionWhoseHeartbeatWasVoidGoesOutWithinTheCommitInterval(t *testing.T) {
+	s := newScript(t)
+	p := s.process("p", Config{}, want(some(1)))
+	s.pass(3 * time.Second)
+	p.commit(part(0), 6)
+	p.lose = func(r *lease.Record) bool { return r.Kind == lease.KindHeartbeat }
+	p.do(p.m.Flush(p.clock(false)))
+	p.lose = nil
+	n := len(p.written)
+	p.want(Wanted{Interests: []lease.Interest{some(1)}, Pinned: []lease.Key{part(7)}})
+	s.pass(writing + reading)
+	known := s.now
+	s.pass(time.Second)
+	assert.Equal(t, []time.Duration{known + time.Second}, p.carried(n))
+}
+
+func TestPositionsOfAHeartbeatThatIsTooLargeGoOutWithinTheCommitInterval(t *testing.T) {
+	s := newScript(t)
+	p := s.process("p", Config{}, want(some(1)))
+	s.pass(3 * time.Second)
+	p.commit(part(0), 6)
+	p.lose = func(r *lease.Record) bool { return len(r.Heartbeat.Topics) > 0 }
+	p.do(p.m.Flush(p.clock(false)))
+	p.lose = nil
+	n := len(p.written)
+	p.do(p.m.Rejected(p.written[n-1].Seq, p.clock(false)))
+	refused := s.now
+	require.Empty(t, p.carried(n), "an empty one first")
+	s.pass(time.Second)
+	assert.Equal(t, []time.Duration{refused + time.Second}, p.carried(n))
+}
+
 func TestPositionsOfAKeyThatIsLostAreForgotten(t *testing.T) {
 	s := newScript(t)
 	i := some(2)

@@ -135,3 +135,32 @@ func TestTheDigestShowsWhoHeldAKeyLast(t *testing.T) {
 	assert.NotEqual(t, before, s.w.Digest())
 	assert.Equal(t, version, s.w.Version(), "no plan depends on it")
 }
+
+// What partitions of a topic know alike they share, and nothing else.
+func TestALifeIsSharedWhereItIsTheSame(t *testing.T) {
+	var topic topic
+	of := func(id string, before ...string) *life { return topic.live(topicID(id), lives(before...)) }
+	first := of("C", "A")
+	assert.Same(t, first, of("C", "A"))
+	other := of("C", "B")
+	assert.Equal(t, []TopicID{topicID("B")}, other.replaced())
+	assert.Equal(t, []TopicID{topicID("A")}, first.replaced())
+	longer := of("C", "A", "B")
+	assert.Equal(t, []TopicID{topicID("A"), topicID("B")}, longer.replaced())
+	assert.Same(t, longer, of("C", "A", "B"))
+	assert.Empty(t, of("C").replaced())
+	assert.Equal(t, topicID("D"), of("D", "A", "B").id)
+}
+
+// A copy is right whatever was asked for before: what is numbered is numbered anew.
+func TestACopyOfAWorldThatHasMovedOnSinceItWasLastWritten(t *testing.T) {
+	s := rich(t)
+	s.join("c", "d")
+	s.claim("d", "z/1")
+	s.w.AppendBinary(nil)
+	s.leave("b")
+	s.leave("c")
+	copied := s.w.Clone()
+	require.NoError(t, checkCounts(copied))
+	assert.Equal(t, s.w.AppendBinary(nil), copied.AppendBinary(nil))
+}

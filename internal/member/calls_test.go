@@ -51,6 +51,16 @@ func TestAMemberThatIsOverDoesNothingWhateverIsCalled(t *testing.T) {
 	}
 }
 
+func TestWhoAbandonsBeforeItsJoinIsReadIsOver(t *testing.T) {
+	s := newScript(t)
+	p := s.process("p", Config{}, want(some(2)))
+	out := p.m.Abandon(p.clock(false))
+	assert.Equal(t, Output{Wake: Never, Ended: true}, out)
+	for name, call := range calls {
+		assert.Equal(t, Output{Wake: Never}, call(p.m, p.clock(true)), name)
+	}
+}
+
 func TestEveryCallTakesTheTime(t *testing.T) {
 	for name, call := range calls {
 		t.Run(name, func(t *testing.T) {

@@ -93,7 +93,7 @@ var Configs = []Config{
 	},
 	{
 		Name: "unread", About: "an owner has not read its own last renewal, which another has, and goes on when that one is about to evict it",
-		Procs: []Proc{{Name: "a", Wanted: partitions(1), Written: 2}, {Name: "b", Wanted: partitions(1), Written: 2}},
+		Procs: []Proc{{Name: "a", Wanted: partitions(1), Written: 1}, {Name: "b", Wanted: partitions(1), Written: 1}},
 		Keys:  []lease.Key{p0}, Quantum: quantum,
 		Setup:   "start a\nfair 250ms\nstart b\nfair 500ms\nadvance\ntick a\nappend a:6\nread b\nuntil evict stop a",
 		Records: 3,

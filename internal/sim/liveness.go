@@ -297,6 +297,7 @@ func (s *simulation) rest(since time.Duration, moves int64) {
 	s.after(s.look(), func() {
 		if !slices.ContainsFunc(s.procs, func(p *process) bool { return p.phase != dead }) {
 			pick(s, s.procs).start() // the last ones have left
+			s.rearm()
 		}
 		l := &s.live
 		if unrest := s.unrest(true); unrest != "" {

@@ -62,7 +62,10 @@ func checkCounts(w *World) error {
 		}
 	}
 	of := 0
-	for _, who := range w.marks {
+	for s, who := range w.marks {
+		if len(who) == 0 {
+			return fmt.Errorf("%v is marked by nobody", s.key())
+		}
 		of += len(who)
 	}
 	switch {

@@ -182,6 +182,50 @@ func TestWhatIsHeldCountsInTheMaximumWhatIsClaimedByHandDoesNot(t *testing.T) {
 	assert.Len(t, asked, 4)
 }
 
+// A maximum is that of the interest which covers a key, whichever that is.
+func TestEachInterestHasItsOwnMaximum(t *testing.T) {
+	s := newScript(t)
+	first, second := lease.Interest{Topics: []lease.TopicInterest{{Topic: "s", Partitions: 4}}, Greedy: true}, some(8)
+	second.Max, second.Greedy = 3, true
+	p := s.process("p", Config{}, want(first, second))
+	s.pass(20 * ms)
+	claims := p.of(lease.KindClaim)
+	require.Len(t, claims, 1)
+	of := map[string]int{}
+	for _, k := range claims[0].Claim.Keys {
+		of[k.Topic]++
+	}
+	assert.Equal(t, map[string]int{"s": 4, "t": 3}, of)
+}
+
+func TestPartitionsOfAParkedRunMayBecomeAWholeTopicAndAWholeTopicPartitions(t *testing.T) {
+	whole := some(3)
+	whole.Whole = true
+	all := lease.Key{Topic: "t", Partition: lease.WholeTopic}
+	for _, c := range []struct {
+		name          string
+		before, after lease.Interest
+		keys          []lease.Key
+	}{
+		{"a whole topic", some(3), whole, []lease.Key{all}},
+		{"partitions", whole, some(3), []lease.Key{part(0), part(1), part(2)}},
+		{"the same", some(3), some(3), []lease.Key{part(0), part(1), part(2)}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newScript(t)
+			p := s.process("p1", Config{Client: "c"}, want(c.before))
+			s.pass(3 * time.Second)
+			p.leave(true, time.Minute)
+			s.until(time.Second, "parking", func() bool { return p.left })
+			next := s.process("p2", Config{Client: "c"}, want(c.after))
+			s.pass(time.Second)
+			assert.Equal(t, c.keys, next.m.Running())
+			require.Len(t, next.of(lease.KindClaim), 1)
+			assert.Equal(t, c.keys, next.of(lease.KindClaim)[0].Claim.Keys)
+		})
+	}
+}
+
 func TestARefusedKeyIsAskedForAgainAfterASecond(t *testing.T) {
 	m := watcher()
 	m.claims.at = Never

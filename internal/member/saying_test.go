@@ -202,6 +202,29 @@ func TestPositionsOfAHeartbeatThatIsTooLargeGoOutWithinTheCommitInterval(t *test
 	assert.Equal(t, []time.Duration{refused + time.Second}, p.carried(n))
 }
 
+func TestAHeartbeatTellsTheLoadAsItWasReportedLast(t *testing.T) {
+	s := newScript(t)
+	p := s.process("p", Config{}, want(some(1)))
+	s.pass(3 * time.Second)
+	assert.Equal(t, p.id, p.m.Instance())
+	p.do(p.m.Positions(nil, lease.Load{InFlight: 5, Lag: 6}, p.clock(false)))
+	n := len(p.written)
+	p.do(p.m.Flush(p.clock(false)))
+	require.Greater(t, len(p.written), n)
+	assert.Equal(t, lease.Load{InFlight: 5, Lag: 6}, p.written[n].Heartbeat.Load)
+}
+
+// A move that was wanted, was not for a while, and is again, is wanted since then.
+func TestHowLongAMoveIsWantedCountsFromWhenItWasWantedAgain(t *testing.T) {
+	s := newScript(t)
+	p := s.process("p", Config{}, want(some(4)))
+	s.pass(3 * time.Second)
+	p.m.claims.since[part(3)] = s.now - time.Hour
+	s.process("q", Config{}, want())
+	s.pass(10 * ms)
+	assert.NotContains(t, p.m.claims.since, part(3))
+}
+
 func TestPositionsOfAKeyThatIsLostAreForgotten(t *testing.T) {
 	s := newScript(t)
 	i := some(2)

@@ -64,7 +64,7 @@ func find(p *pkg) ([]*mutant, map[string][]byte) {
 	f := &finder{pkg: p, equals: map[string]int{}, constants: map[types.Object][2]int{}, settings: settings(p)}
 	texts := map[string][]byte{}
 	for _, f.file = range p.files {
-		if filepath.Base(f.file.path) == "broken.go" {
+		if filepath.Base(f.file.path) == brokenFile {
 			continue
 		}
 		f.edits = edits{}

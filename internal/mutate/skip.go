@@ -5,6 +5,7 @@ import (
 	"go/constant"
 	"go/token"
 	"go/types"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -14,10 +15,12 @@ import (
 //   - texts: the methods String, GoString, Error and Format, what is given to fmt, errors and panic, texts that are returned
 //   - capacities: those given to make and slices.Grow, the size of a map, slices.Grow and slices.Clip themselves
 //   - rule.Broken, what it is combined with by && or ||, and what is done where a rule is broken: nothing, in a build for use.
-//     Files that are named broken.go have nothing else in them
+//     Files that are named broken.go have nothing else in them; neither have calls of their functions
 //   - what is returned beside a false or an error
 //   - panics, which say that the code is wrong
 //   - tables at package level; numbered constants (iota), which are names; the kinds of a named type
+
+const brokenFile = "broken.go"
 
 // noBehaviour tells whether a function is one of these.
 func noBehaviour(fn *ast.FuncDecl) bool {
@@ -91,7 +94,20 @@ func (f *finder) makesError(e ast.Expr) bool {
 
 func (f *finder) worthRemoving(e ast.Expr) bool {
 	c, ok := ast.Unparen(e).(*ast.CallExpr)
-	return ok && f.callee(c) != "panic"
+	return ok && f.callee(c) != "panic" && !f.breaks(c)
+}
+
+// breaks tells whether a call is of a function of broken.go.
+func (f *finder) breaks(c *ast.CallExpr) bool {
+	var name *ast.Ident
+	switch fun := ast.Unparen(c.Fun).(type) {
+	case *ast.Ident:
+		name = fun
+	case *ast.SelectorExpr:
+		name = fun.Sel
+	}
+	o := f.info.Uses[name]
+	return o != nil && filepath.Base(f.fset.Position(o.Pos()).Filename) == brokenFile
 }
 
 // onlyCapacity tells whether an assignment changes no value, only what is allotted for it, or nothing at all.

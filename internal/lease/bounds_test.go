@@ -138,6 +138,63 @@ func TestParseWorldSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
+// What the bytes would spell alike is looked at all the same.
+func TestParseWorldRefusesWhatTheBytesSpellWell(t *testing.T) {
+	slotOf := func(s *script, k string) *slot { return s.w.topics.find(key(k).Topic).find(key(k).Partition) }
+	for _, c := range []struct {
+		says   string
+		change func(s *script)
+	}{
+		{"topic without a name", func(s *script) { s.w.instances[id("a")].Interests[0].Topics[0].Topic = "" }},
+		{"empty topic id", func(s *script) { slotOf(s, "t/0").life = lives("") }},
+		{"number out of range", func(s *script) { slotOf(s, "t/0").owner = &instance{index: 99} }},
+		{"marks out of order", func(s *script) {
+			k := slotOf(s, "t/1")
+			s.w.marks[k] = []*instance{s.w.instances[id("b")], s.w.instances[id("a")]}
+			s.w.marked++
+		}},
+		{"marks out of order", func(s *script) {
+			k := slotOf(s, "t/1")
+			s.w.marks[k] = append(s.w.marks[k], s.w.marks[k][0])
+			s.w.marked++
+		}},
+	} {
+		t.Run(c.says, func(t *testing.T) {
+			s := rich(t)
+			c.change(s)
+			_, err := ParseWorld(s.w.AppendBinary(nil))
+			require.ErrorIs(t, err, errWorld)
+			assert.ErrorContains(t, err, c.says)
+		})
+	}
+}
+
+// The bound of a record's size counts each of its parts.
+func TestTheBoundOfASizeCountsEachPart(t *testing.T) {
+	id, number, length := 2+5+16, 2+10, 2+5
+	head := 2 + id + 2*number + length
+	k := length + length + len("topic") + number
+	for _, c := range []struct {
+		rec  Record
+		want int
+	}{
+		{Record{Kind: KindClaim, Claim: Claim{Keys: keys("topic/1", "topic/2")}}, number + 2*k},
+		{Record{Kind: KindRelease, Release: Release{Keys: []ReleasedKey{{Key: key("topic/1"), Partitions: []int32{1}, Next: []int64{5}}}}},
+			id + 3*number + length + k + number + id + 2*(length+10)},
+		{Record{Kind: KindJoin, Join: Join{Client: "abc", Host: "de", Pinned: keys("topic/1"),
+			Interests: []Interest{{Topics: []TopicInterest{{"topic", 1}}}}}},
+			2*length + 5 + 3*number + id + length + 4*number + length + length + 5 + number + k},
+		{Record{Kind: KindBase}, 2 * number},
+		{Record{Kind: KindEvict, Evict: Evict{Targets: []Target{{}, {}}}}, number + 2*(length+id+number)},
+		{Record{Kind: KindDirective, Directive: Directive{Key: key("topic/1")}}, 4*number + k + id},
+		{Record{Kind: KindSnapshot, Snapshot: Snapshot{Chunk: make([]byte, 9)}}, 3*number + 2*id + length + 9},
+		{Record{Kind: KindHeartbeat, Heartbeat: Heartbeat{Topics: []TopicProgress{at("topic/1", 2, 3)}}},
+			length + 5*number + length + length + 5 + id + 3*(length+10)},
+	} {
+		assert.Equal(t, head+c.want, c.rec.SizeBound(), c.rec.Kind)
+	}
+}
+
 // twin is an ended instance of the same time.
 func twin(in *instance) *instance {
 	other := *in

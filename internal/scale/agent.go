@@ -27,7 +27,6 @@ type agent struct {
 	shard  *shard
 	m      *member.Member
 	want   member.Wanted
-	seed   uint64
 
 	wake   time.Duration
 	claims map[lease.Key]*claim

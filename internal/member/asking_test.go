@@ -125,11 +125,11 @@ func TestTheNameOfATopicCountsInTheSizeOfAClaim(t *testing.T) {
 	assert.Equal(t, []int{15, 15, 10}, sizes)
 }
 
-// Whoever comes third in the order waits two turns, whatever it reads meanwhile.
+// Whoever comes fifth in the order waits four turns, whatever it reads meanwhile.
 func TestATurnIsWaitedForThoughSomethingElseHappens(t *testing.T) {
 	s := newScript(t)
 	var ps []*proc
-	for _, n := range []string{"p1", "p2", "p3"} {
+	for _, n := range []string{"p1", "p2", "p3", "p4", "p5"} {
 		ps = append(ps, s.process(n, Config{}, want()))
 	}
 	s.pass(3 * time.Second)
@@ -140,7 +140,7 @@ func TestATurnIsWaitedForThoughSomethingElseHappens(t *testing.T) {
 	s.pass(writing + reading)
 	seen := s.now
 	plan := policy.Compute(ps[0].log.World())
-	for range 30 {
+	for range 50 {
 		for _, p := range ps {
 			p.m.claims.stale = true
 			p.do(p.m.Tick(p.clock(true)))

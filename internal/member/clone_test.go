@@ -177,6 +177,22 @@ func TestTheCanonicalFormTellsTimesFromNow(t *testing.T) {
 	assert.NotEqual(t, same, form(time.Hour, 0, ms), "the boot clock ran ahead")
 }
 
+func TestTheCanonicalFormShowsHowLongTrustLasts(t *testing.T) {
+	m, _, _ := settledMember(t, 2)
+	require.NotZero(t, m.own.trust)
+	form := func() string { return string(m.AppendBinary(nil, time.Hour, 1)) }
+	before := form()
+	m.own.trust.Mono += time.Second
+	m.own.trust.Wall += time.Second
+	longer := form()
+	assert.NotEqual(t, before, longer, "all clocks alike")
+	m.own.trust = Now{}
+	none := form()
+	assert.NotContains(t, []string{before, longer}, none)
+	m.own.trust = Now{Mono: m.now - 2*time.Hour, Wall: 1}
+	assert.NotEqual(t, none, form(), "long past is not never")
+}
+
 func TestTheCanonicalFormShowsThatTheWorldHasMovedOn(t *testing.T) {
 	m, log, _ := settledMember(t, 2)
 	before := string(m.AppendBinary(nil, time.Hour, 1))

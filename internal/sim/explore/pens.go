@@ -169,8 +169,10 @@ func (m *pen) claims() {
 	}
 	if keys := m.sp.cfg.Keys; len(keys) > 1 {
 		m.put(lease.Record{Kind: lease.KindClaim, Claim: lease.Claim{Keys: keys}})
+		last := keys[len(keys)-1]
 		m.put(lease.Record{Kind: lease.KindClaim, Claim: lease.Claim{Keys: keys[:2], Atomic: true}})
-		m.put(lease.Record{Kind: lease.KindClaim, Claim: lease.Claim{Keys: []lease.Key{keys[1], keys[0]}, Atomic: true}})
+		m.put(lease.Record{Kind: lease.KindClaim, Claim: lease.Claim{Keys: []lease.Key{keys[0], last}, Atomic: true}})
+		m.put(lease.Record{Kind: lease.KindClaim, Claim: lease.Claim{Keys: []lease.Key{last, keys[0]}, Atomic: true}})
 	}
 }
 

@@ -192,7 +192,11 @@ func (sp *space) apply(s state, a action) (next state, ok bool, violation string
 	case readAll:
 		c.target = s.tip
 	case finish:
-		sp.noteFinished(&s, p, uint8(a.arg))
+		l := sp.locals[c.local]
+		r := &l.runs[l.runOf(a.arg)]
+		sp.noteFinished(&s, late{r.key, r.epoch, r.done})
+	case finishLate:
+		sp.noteFinished(&s, sp.locals[c.local].late[a.arg])
 	}
 	o := sp.let(p, c)
 	if o.illegal {
@@ -284,12 +288,10 @@ func (sp *space) ack(s state, rec int32) (state, bool, string) {
 	return sp.after(s, p, o)
 }
 
-// noteFinished notes that the owner of a key finishes the message in flight.
-func (sp *space) noteFinished(s *state, p int, key uint8) {
-	l := sp.locals[s.local[p]]
-	r := &l.runs[l.runOf(int32(key))]
-	if held, ok := sp.nodes[s.tip].log().World().Lease(sp.cfg.Keys[key]); ok && held.Epoch == r.epoch && r.done < 8 {
-		s.finished[key] |= 1 << r.done
+// noteFinished notes that a message is finished by one that is the owner of its key as it was when it took it.
+func (sp *space) noteFinished(s *state, m late) {
+	if held, ok := sp.nodes[s.tip].log().World().Lease(sp.cfg.Keys[m.key]); ok && held.Epoch == m.epoch && m.offset < 8 {
+		s.finished[m.key] |= 1 << m.offset
 	}
 }
 

@@ -80,6 +80,13 @@ func run(args []string, out io.Writer) int {
 	if o.replay != "" || o.setup {
 		return o.trace(out)
 	}
+	if o.broken != rule.None && o.states == 0 {
+		for _, o.states = range []int{20_000, 200_000, 2_000_000} { // most that is broken shows soon, in one of them
+			if code := o.search(out); code != 0 || o.states == 2_000_000 {
+				return code
+			}
+		}
+	}
 	return o.search(out)
 }
 
@@ -139,7 +146,7 @@ func (o options) search(out io.Writer) int {
 	var all total
 	for i := range o.configs {
 		<-done[i]
-		all.add(out, o.configs[i], &results[i], errs[i])
+		o.add(&all, out, o.configs[i], &results[i], errs[i])
 	}
 	workers.Wait()
 	return o.report(out, &all, time.Since(began))
@@ -151,7 +158,7 @@ type total struct {
 	caught                                              *explore.Result
 }
 
-func (t *total) add(out io.Writer, c *explore.Config, r *explore.Result, err error) {
+func (o options) add(t *total, out io.Writer, c *explore.Config, r *explore.Result, err error) {
 	if err != nil {
 		fmt.Fprintln(out, "explore:", err)
 		t.failed++
@@ -166,6 +173,9 @@ func (t *total) add(out io.Writer, c *explore.Config, r *explore.Result, err err
 	if !r.Complete {
 		how = "not exhausted"
 		t.incomplete++
+	}
+	if o.broken != rule.None && r.Violation == "" {
+		return
 	}
 	fmt.Fprintf(out, "%-12s %s: states=%d transitions=%d depth=%d logs=%d locals=%d per_s=%.0f\n", c.Name, how, r.States, r.Transitions,
 		r.Depth, r.Nodes, r.Locals, float64(r.States)/r.Took.Seconds())
@@ -188,7 +198,7 @@ func (o options) report(out io.Writer, t *total, took time.Duration) int {
 			invariant, _, _ := strings.Cut(t.caught.Violation, ":")
 			fmt.Fprintf(out, "explore: rule=%s caught by %s in config %s after %d states\n", o.broken, invariant, t.caught.Config, t.caught.States)
 		} else {
-			fmt.Fprintf(out, "explore: rule=%s is broken and nobody noticed\n", o.broken)
+			fmt.Fprintf(out, "explore: rule=%s is broken and nobody noticed in %d states of each\n", o.broken, o.states)
 		}
 	}
 	fmt.Fprintf(out, "explore: configs=%d states=%d violations=%d exhausted=%d transitions=%d states_per_s=%.0f took=%s\n", len(o.configs), t.states,

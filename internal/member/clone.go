@@ -56,13 +56,14 @@ func cloneEach[K comparable, V any](m map[K]*V) map[K]*V {
 }
 
 // AppendBinary appends a canonical form of the member's whole state (for the explorer): members that will act alike give
-// equal bytes. Points in time are told from that of the newest call, since a member knows no other, and those further back
-// than horizon all look alike: choose it longer than anything that is waited for. The round trip, which is smoothed over the
+// equal bytes. Points in time are told from now, a reading of the monotonic clock, and those further back than horizon all
+// look alike: choose it longer than anything that is waited for. The round trip, which is smoothed over the
 // whole past, is rounded to a multiple of grain.
-func (m *Member) AppendBinary(b []byte, horizon, grain time.Duration) []byte {
-	e := encoder{b: b, now: m.now, horizon: horizon, grain: grain, tick: m.tick}
+func (m *Member) AppendBinary(b []byte, now, horizon, grain time.Duration) []byte {
+	e := encoder{b: b, now: now, horizon: horizon, grain: grain, tick: m.tick}
 	e.num(uint64(m.stage), m.rng)
 	e.span(m.pace)
+	e.time(m.now)
 	e.stamp(m.tick)
 	e.own(&m.own)
 	e.beat(&m.beat)

@@ -143,17 +143,17 @@ func alone() *Shared {
 func TestTheCanonicalFormShowsEveryField(t *testing.T) {
 	m := Member{s: alone()}
 	fill(reflect.ValueOf(&m).Elem(), derived, "")
-	before := string(m.AppendBinary(nil, time.Hour, 1))
+	before := string(m.AppendBinary(nil, 0, 2*Never, 1))
 	fields := 0
 	change(reflect.ValueOf(&m).Elem(), derived, "", func(path string) {
 		fields++
 		switch path {
 		case ".claims.kept", ".claims.reclaimed", ".claims.ready": // sets: a key that is in one is true
 		default:
-			assert.NotEqual(t, before, string(m.AppendBinary(nil, time.Hour, 1)), path)
+			assert.NotEqual(t, before, string(m.AppendBinary(nil, 0, 2*Never, 1)), path)
 		}
 	})
-	require.Equal(t, before, string(m.AppendBinary(nil, time.Hour, 1)), "all was changed back")
+	require.Equal(t, before, string(m.AppendBinary(nil, 0, 2*Never, 1)), "all was changed back")
 	require.Greater(t, fields, 100)
 }
 
@@ -169,7 +169,7 @@ func TestTheCanonicalFormTellsTimesFromNow(t *testing.T) {
 		p.do(p.m.Tick(p.clock(true)))
 		p.do(p.m.Flush(p.clock(false)))
 		require.NotEmpty(t, p.m.own.sent)
-		return string(p.m.AppendBinary(nil, time.Minute, 1))
+		return string(p.m.AppendBinary(nil, p.m.now, time.Minute, 1))
 	}
 	same := form(time.Hour, 0, 0)
 	assert.Equal(t, same, form(3*time.Hour, 0, 0))
@@ -195,11 +195,11 @@ func TestTheCanonicalFormShowsHowLongTrustLasts(t *testing.T) {
 
 func TestTheCanonicalFormShowsThatTheWorldHasMovedOn(t *testing.T) {
 	m, log, _ := settledMember(t, 2)
-	before := string(m.AppendBinary(nil, time.Hour, 1))
+	before := string(m.AppendBinary(nil, 0, 2*Never, 1))
 	p, _ := log.Position()
 	rec := lease.Record{Kind: lease.KindJoin, Instance: instance("other"), Seq: 1, Offset: p + 1, Join: lease.Join{Client: "o", TTL: time.Minute}}
 	log.Take(&rec, nil, nil)
-	assert.NotEqual(t, before, string(m.AppendBinary(nil, time.Hour, 1)))
+	assert.NotEqual(t, before, string(m.AppendBinary(nil, 0, 2*Never, 1)))
 }
 
 // What is written one after the other cannot be read in two ways.
@@ -271,6 +271,6 @@ func TestACloneSharesNothingThatChanges(t *testing.T) {
 	}
 	assert.Same(t, c.watch.peers[0], c.watch.byID[c.watch.peers[0].id])
 	assert.Nil(t, c.watch.proof.of, "it is one of the other's")
-	assert.Equal(t, m.AppendBinary(nil, time.Hour, 1), c.AppendBinary(nil, time.Hour, 1))
+	assert.Equal(t, m.AppendBinary(nil, 0, 2*Never, 1), c.AppendBinary(nil, 0, 2*Never, 1))
 	assert.Nil(t, (&Member{}).Clone(other).claims.run)
 }

@@ -155,7 +155,7 @@ func TestEqualInputsGiveEqualOutputs(t *testing.T) {
 			q := b.procs[i]
 			require.Equal(t, p.written, q.written)
 			require.Equal(t, p.actions, q.actions)
-			require.Equal(t, p.m.AppendBinary(nil, time.Hour, 1), q.m.AppendBinary(nil, time.Hour, 1))
+			require.Equal(t, p.m.AppendBinary(nil, 0, 2*Never, 1), q.m.AppendBinary(nil, 0, 2*Never, 1))
 		}
 	}
 }
@@ -166,16 +166,16 @@ func TestACloneIsEqualAndIndependent(t *testing.T) {
 			if p.ended || p.left || p.crashed {
 				continue
 			}
-			before := p.m.AppendBinary(nil, time.Hour, 1)
+			before := p.m.AppendBinary(nil, 0, 2*Never, 1)
 			c := p.m.Clone(p.m.s)
-			require.Equal(t, before, c.AppendBinary(nil, time.Hour, 1))
+			require.Equal(t, before, c.AppendBinary(nil, 0, 2*Never, 1))
 			now := p.clock(true)
 			now.Mono += 5 * time.Second
 			out := c.Tick(now)
 			c.Want(want(some(3)), now)
 			c.Step([]lease.Event{{Kind: lease.Renewed, Instance: p.id, Author: p.id, Seq: c.own.seq}}, now)
 			c.Drained(part(0), 1, lease.TopicID{}, nil, now)
-			require.Equal(t, before, p.m.AppendBinary(nil, time.Hour, 1), "what the clone does leaves the original alone")
+			require.Equal(t, before, p.m.AppendBinary(nil, 0, 2*Never, 1), "what the clone does leaves the original alone")
 			again := p.m.Clone(p.m.s)
 			require.Equal(t, out, again.Tick(now), "and another does the same")
 		}
@@ -187,7 +187,7 @@ func TestTheCanonicalFormTellsMembersApart(t *testing.T) {
 	e := func() int64 { l, _ := log.World().Lease(part(0)); return l.Epoch }()
 	seen := map[string]string{}
 	note := func(what string) {
-		b := string(m.AppendBinary(nil, time.Hour, 1))
+		b := string(m.AppendBinary(nil, 0, 2*Never, 1))
 		require.Empty(t, seen[b], "as before %s", what)
 		seen[b] = what
 	}

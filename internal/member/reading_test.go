@@ -51,7 +51,7 @@ func TestEventsOfOthersAreNotOurs(t *testing.T) {
 	s.pass(3 * time.Second)
 	p.commit(part(0), 9)
 	other := instance("other")
-	state := func() string { return string(p.m.AppendBinary(nil, time.Hour, 1)) }
+	state := func() string { return string(p.m.AppendBinary(nil, 0, 2*Never, 1)) }
 	before := state()
 	for _, e := range []lease.Event{
 		{Kind: lease.Refused, Instance: other, Author: other, Key: part(5), Reason: lease.TooMany},

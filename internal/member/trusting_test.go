@@ -45,9 +45,9 @@ func TestARefusalOfWhatIsNotWaitedForChangesNothing(t *testing.T) {
 	p := s.process("p", Config{}, want(some(1)))
 	s.pass(3 * time.Second)
 	p.do(p.m.Tick(p.clock(true)))
-	before := string(p.m.AppendBinary(nil, time.Hour, 1))
+	before := string(p.m.AppendBinary(nil, 0, 2*Never, 1))
 	p.do(p.m.Rejected(1000, p.clock(false)))
-	assert.Equal(t, before, string(p.m.AppendBinary(nil, time.Hour, 1)))
+	assert.Equal(t, before, string(p.m.AppendBinary(nil, 0, 2*Never, 1)))
 
 	p.do(p.m.Flush(p.clock(false)))
 	seq := p.m.own.seq

@@ -81,7 +81,7 @@ func (sp *space) digest(proc int, l *local) [16]byte {
 		b = l.shared.Log.AppendTimes(b, l.now, sp.horizon)
 		fallthrough
 	default:
-		b = l.m.AppendBinary(b, sp.horizon, sp.cfg.Quantum)
+		b = l.m.AppendBinary(b, l.now, sp.horizon, sp.grain)
 	}
 	sp.buf = b
 	sum := sha256.Sum256(b)

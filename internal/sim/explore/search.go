@@ -14,6 +14,7 @@ type space struct {
 	step       [maxProcs]time.Duration // of each process's clock, for a quantum
 	oldest     uint8
 	horizon    time.Duration
+	grain      time.Duration // to which the round trip is told
 	conflicts  [maxKeys]mask
 	nodes      []*node
 	recs       []record
@@ -30,7 +31,7 @@ type space struct {
 }
 
 func newSpace(cfg *Config) *space {
-	sp := &space{cfg: cfg, oldest: cfg.oldest(), horizon: cfg.horizon(), recIndex: map[string]int32{},
+	sp := &space{cfg: cfg, oldest: cfg.oldest(), horizon: cfg.horizon(), grain: cfg.Quantum, recIndex: map[string]int32{},
 		localIndex: map[[16]byte]int32{}, calls: map[call]outcome{}}
 	for p := range cfg.Procs {
 		sp.step[p] = cfg.Procs[p].step(cfg.Quantum)

@@ -180,7 +180,7 @@ func TestTheCanonicalFormTellsTimesFromNow(t *testing.T) {
 func TestTheCanonicalFormShowsHowLongTrustLasts(t *testing.T) {
 	m, _, _ := settledMember(t, 2)
 	require.NotZero(t, m.own.trust)
-	form := func() string { return string(m.AppendBinary(nil, time.Hour, 1)) }
+	form := func() string { return string(m.AppendBinary(nil, 0, 2*Never, 1)) }
 	before := form()
 	m.own.trust.Mono += time.Second
 	m.own.trust.Wall += time.Second

@@ -7,6 +7,8 @@ SEEDS ?= 1000
 FIRST ?= 0
 RESULTS ?= docs/simulation.txt
 BREAK ?=
+CONFIG ?=
+STATES ?= 0
 NET ?=
 FUZZTIME ?= 30s
 BENCH ?= .
@@ -50,17 +52,28 @@ fuzz: ## Every fuzz target for FUZZTIME=30s each
 bench: ## The benchmarks of this module: BENCH=regexp
 	go test -run '^$$' -bench '$(BENCH)' -benchmem ./...
 
+.PHONY: explore
+explore: ## Explore whole what a few processes can come to: CONFIG=name for one (list names them), STATES=n to stop each there, BREAK=rule
+	go run -tags marshalbreak ./internal/sim/explore/run -config "$(CONFIG)" -states $(STATES) -break "$(BREAK)"
+
 .PHONY: mutants
-mutants: ## Change floor 1 in small ways, one at a time, and see that its tests notice: PACKAGE=window for one package
-	go run ./internal/mutate $(PACKAGE)
+mutants: mutants-list mutation ## Both of the next: what proves the rules must notice when one is broken
 
 .PHONY: mutants-list
 mutants-list: ## Break each rule of the protocol and run every net that must catch it: BREAK=rule for one, NET=simulator,fuzz,script for some nets
 	go run ./internal/mutants/list -break "$(BREAK)" -net "$(NET)"
 
+.PHONY: mutation
+mutation: ## Change floor 1 in small ways, one at a time, and see that its tests notice: PACKAGE=window for one package
+	go run ./internal/mutate $(PACKAGE)
+
 .PHONY: scale
 scale: ## Measure groups of up to 10,000 members and 500,000 partitions in simulated time, and draw docs/scale.svg; QUICK=1 for a part
 	@go run ./internal/scale $(if $(QUICK),-grid quick,-svg docs/scale.svg)
+
+.PHONY: nightly
+nightly: ## All of what CI runs a part of: exploration, simulation, mutants, scale, long fuzzing; some hours
+	@.ci/nightly
 
 .PHONY: lint
 lint: ## gofmt, go vet, go mod tidy, staticcheck

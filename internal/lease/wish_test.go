@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -61,5 +60,5 @@ func TestWantsThatHaveOneHash(t *testing.T) {
 		assert.Equal(t, "u", got[0].Topics[0].Topic)
 	}
 	s.leave("a")
-	assert.Equal(t, 1, s.w.wishes[hashInterests(other)].times, fmt.Sprint("another's is left alone"))
+	assert.Equal(t, 1, s.w.wishes[hashInterests(other)].times, "another's is left alone")
 }

@@ -191,14 +191,8 @@ func (s *simulation) bounds() (owned, balanced time.Duration) {
 		owned += slowly(time.Second + 5*time.Second)
 	}
 	// Who gave a key up takes it again a minute later at most.
-	for _, t := range s.topics {
-		for n := lease.WholeTopic; n < t.count; n++ {
-			if w.HasMark(lease.Key{Topic: t.name, Partition: n}) {
-				owned += slowly(time.Minute)
-				n, reclaims = t.count, false
-				break
-			}
-		}
+	if s.marked(w) {
+		owned += slowly(time.Minute)
 	}
 	// A leaver, and one who has to let go, drains first; each step is a record written and read.
 	owned += s.drainTime() + 6*trip + s.look()
@@ -323,4 +317,16 @@ func (s *simulation) rest(since time.Duration, moves int64) {
 		s.checkBalance()
 		s.settled = true
 	})
+}
+
+// marked tells whether somebody is marked unfit for some key.
+func (s *simulation) marked(w *lease.World) bool {
+	for _, t := range s.topics {
+		for n := lease.WholeTopic; n < t.count; n++ {
+			if w.HasMark(lease.Key{Topic: t.name, Partition: n}) {
+				return true
+			}
+		}
+	}
+	return false
 }

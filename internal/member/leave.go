@@ -47,7 +47,6 @@ func (m *Member) Abandon(now Now) Output {
 	m.claims.stale = true
 	if m.stage == joining {
 		m.end("abandoned")
-		m.out.Ended = true
 	}
 	return m.settle(now)
 }

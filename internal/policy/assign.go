@@ -46,9 +46,7 @@ func (r *reading) assign() {
 		for freeAt < len(r.free) && !r.beyond(r.free[freeAt].key, j) {
 			freeAt++
 		}
-		if gaps < gapAt || todo < todoAt {
-			a.assignPool(int32(j), r.gaps[gaps:gapAt], todo, todoAt, r.free[free:freeAt])
-		}
+		a.assignPool(int32(j), r.gaps[gaps:gapAt], todo, todoAt, r.free[free:freeAt])
 	}
 	a.assignRest()
 	a.finish()
@@ -56,11 +54,7 @@ func (r *reading) assign() {
 
 // beyond tells whether k comes after the last key of pool j.
 func (p *Plan) beyond(k lease.Key, j int) bool {
-	name := p.names[j]
-	if c := cmp.Compare(k.Topic, name.topic); c != 0 {
-		return c > 0
-	}
-	return name.whole && k.Partition != lease.WholeTopic
+	return poolOf(k).compare(p.names[j]) > 0
 }
 
 // takers walks over the gaps of those who should have more than they hold, in the order of members. Whoever is served
@@ -117,7 +111,7 @@ func (a *assigner) assignPool(j int32, gaps []gap, from, to int, free []freeKey)
 		a.move(&h, to)
 	}
 	for i := range free {
-		if f := &free[i]; f.pool == j && a.freeShared(f) {
+		if f := &free[i]; a.freeShared(f) {
 			u, ok := t.next()
 			if !ok {
 				break
@@ -179,9 +173,6 @@ func (a *assigner) surplus(j int32, gaps []gap) []held {
 		a.count[h.user]--
 		return a.count[h.user] < 0
 	})
-	for _, g := range gaps {
-		a.count[g.user] = 0
-	}
 	slices.SortFunc(all, func(x, y held) int { return compareKeys(x.key, y.key) })
 	return all
 }
@@ -194,7 +185,6 @@ func (a *assigner) assignRest() {
 			if a.to[i] == stays && h.pool >= 0 && !a.isMarked(h.key) && a.shared[h.pool] {
 				continue // it is to be run again where it is
 			}
-			a.to[i] = leaves
 			if u, ok := a.best(h.key, h.member, a.room, a.ahead, nil); ok {
 				if a.room[u] != noLimit {
 					a.room[u]--

@@ -55,7 +55,7 @@ func (s *stake) remove() cost {
 	t := *s
 	t.x--
 	c := t.add()
-	return cost{-c.pool, -c.total, -c.move}
+	return cost{pool: -c.pool, move: -c.move}
 }
 
 // expandNode relaxes the edges that lead from a node. It gives the node at which a cycle is closed.

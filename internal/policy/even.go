@@ -77,15 +77,19 @@ func (e *even) holdingsOf(j int32) []holding {
 
 // solve finds the answer. The caller has filled in all up to holds; members are numbered below the given number.
 func (e *even) solve(members int) {
-	e.blocks, e.slots, e.lost, e.visit = e.blocks[:0], e.slots[:0], false, 0
-	e.share, e.ahead = zeroed(e.share, members), zeroed(e.ahead, members)
-	e.atCrowd, e.atUser = zeroed(e.atCrowd, len(e.crowds)), zeroed(e.atUser, len(e.member))
-	e.taken, e.first = zeroed(e.taken, len(e.member)), e.first[:0]
+	e.reset(members)
 	e.divide()
 	e.keep()
 	e.fill()
 	e.level()
 	e.improve()
+}
+
+func (e *even) reset(members int) {
+	e.blocks, e.slots, e.lost, e.visit = e.blocks[:0], e.slots[:0], false, 0
+	e.share, e.ahead = zeroed(e.share, members), zeroed(e.ahead, members)
+	e.atCrowd, e.atUser = zeroed(e.atCrowd, len(e.crowds)), zeroed(e.atUser, len(e.member))
+	e.taken, e.first = zeroed(e.taken, len(e.member)), e.first[:0]
 }
 
 // divide computes the exact shares, and how many are rounded up in each pool.

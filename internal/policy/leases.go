@@ -47,7 +47,7 @@ type reading struct {
 	aside  []int32                // of each user, keys that count for its maximum and are set apart from the shares
 	unfit  bool                   // somebody is marked unfit for something
 	wants  []int32                // of each kind, the last pool that was entered and that it wants
-	count  []int32                // of each user, a number that is zero between two pools
+	count  []int32                // of each user, a number that is zero between two pools until the answer is found
 	at     cursor
 	client string // of the parked instance whose lease was read last
 }
@@ -104,7 +104,7 @@ func (r *reading) readLeases() {
 
 // readLease counts a lease into the shares, or sets it apart.
 func (r *reading) readLease(h *held, j int32) {
-	if j >= 0 && h.member >= 0 {
+	if j >= 0 {
 		r.readMark(h.key, j)
 	}
 	r.classify(h, j)
@@ -216,9 +216,9 @@ func (r *reading) readMark(k lease.Key, j int32) {
 }
 
 func (p *Plan) isMarked(k lease.Key) bool {
-	return len(p.marks) > 0 && p.marks[k] != nil
+	return p.marks[k] != nil
 }
 
 func (p *Plan) isUnfit(m int32, k lease.Key) bool {
-	return len(p.marks) > 0 && slices.Contains(p.marks[k], m)
+	return slices.Contains(p.marks[k], m)
 }

@@ -172,9 +172,6 @@ func (s *roster) userOf(m int32, k lease.Key) (int32, bool) {
 }
 
 func (s *roster) isPinned(m int32, k lease.Key) bool {
-	if len(s.pins) == 0 {
-		return false
-	}
 	_, ok := s.pins[pin{m, k}]
 	return ok
 }

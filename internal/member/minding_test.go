@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kafka-marshal/marshal/internal/lease"
+	"github.com/kafka-marshal/marshal/internal/policy"
 )
 
 func TestWhatIsNotSetHasItsDefaultAndATTLItsBounds(t *testing.T) {
@@ -299,4 +300,70 @@ func TestAStampTellsHowFarTheClocksRanApartUnlessItIsLongPast(t *testing.T) {
 	before := string(m.AppendBinary(nil, 0, 2*Never, 1))
 	m.tick.Boot = 1
 	assert.NotEqual(t, before, string(m.AppendBinary(nil, 0, 2*Never, 1)), "whether the boot clock was ever read")
+}
+
+// Who may claim a free key does so when those before have had their turns, however it comes to look.
+func TestATurnBeginsWhenThoseBeforeHaveHadTheirs(t *testing.T) {
+	k := part(0)
+	for round := range 12 {
+		shared := alone()
+		shared.Planner = &policy.Planner{}
+		m := New(Config{Instance: instance("me"), TTL: 10 * time.Second}, shared, Now{Mono: time.Hour})
+		names := []lease.InstanceID{m.cfg.Instance}
+		for i := range 4 {
+			names = append(names, instance(string([]byte{byte('a' + round), byte('0' + i)})))
+		}
+		for _, id := range append(names, instance("idle")) {
+			join := lease.Join{Client: "o", TTL: 10 * time.Second, Interests: []lease.Interest{some(1)}}
+			if id == instance("idle") {
+				join.Interests = nil
+			}
+			m.logged(lease.Record{Kind: lease.KindJoin, Instance: id, Seq: 1, Join: join})
+		}
+		m.claims.plan = shared.Planner.Plan(m.world())
+		for _, id := range names {
+			m.cfg.Instance = id
+			turn := m.claims.plan.TurnOf(k, id)
+			for begun := range 6 {
+				for _, d := range []time.Duration{0, minTurn - 1} {
+					m.take.free = map[lease.Key]vacancy{k: {m.now - time.Duration(begun)*minTurn - d, 1}}
+					assert.Equal(t, begun >= max(turn, 1), m.myTurn(k), "%d of %d", turn, begun)
+				}
+			}
+		}
+		m.cfg.Instance, _ = m.claims.plan.Claimant(k, 0)
+		m.take.free[k] = vacancy{m.now, 0}
+		assert.True(t, m.myTurn(k), "the first")
+		m.take.asked[k] = 4
+		assert.False(t, m.myTurn(k), "it is asked for")
+		delete(m.take.asked, k)
+		m.take.free[k] = vacancy{m.now, -1}
+		assert.False(t, m.myTurn(k), "none is ours")
+		m.cfg.Instance = instance("idle")
+		m.take.free[k] = vacancy{m.now - time.Hour, 1}
+		assert.False(t, m.myTurn(k), "none is found to be ours")
+		assert.Equal(t, -1, m.take.free[k].turn)
+	}
+}
+
+func TestOnlyWhatAnInterestCoversTakesUpItsRoom(t *testing.T) {
+	m := watcher()
+	most := some(8)
+	most.Max = 3
+	u := lease.TopicInterest{Topic: "u", Partitions: 4}
+	m.Want(want(most, lease.Interest{Topics: []lease.TopicInterest{u}}), Now{Mono: m.now})
+	m.claims.pinned[part(7)] = true
+	m.take.asked = map[lease.Key]uint64{part(0): 1, part(7): 1, {Topic: "u"}: 1, {Topic: "x"}: 1}
+	assert.Equal(t, room{0: 2}, m.room())
+}
+
+func TestTheFormOfAnAcknowledgementSaysWhenItCame(t *testing.T) {
+	form := func(acked time.Duration) int {
+		var e encoder
+		e.grain = 1
+		e.own(&own{sent: []sent{{acked: acked}}})
+		return len(e.b)
+	}
+	assert.Equal(t, form(-1)+8, form(0))
+	assert.Equal(t, form(0), form(1))
 }

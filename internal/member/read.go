@@ -63,16 +63,16 @@ func (m *Member) read(events []lease.Event, now Now) {
 				m.meet(now)
 			}
 		}
-		if m.ended(e) || m.stage == over {
+		if m.ended(e); m.stage == over {
 			return
 		}
 	}
 }
 
 // ended takes an event that says that we are over: we left, or another evicted us.
-func (m *Member) ended(e *lease.Event) bool {
+func (m *Member) ended(e *lease.Event) {
 	if e.Instance != m.cfg.Instance || m.stage != member {
-		return false
+		return
 	}
 	switch e.Kind {
 	case lease.Left, lease.Parked:
@@ -80,10 +80,7 @@ func (m *Member) ended(e *lease.Event) bool {
 	case lease.Evicted:
 		m.notice(Notice{Kind: Rejoining, Other: e.By})
 		m.end("evicted by " + m.nameOf(e.By))
-	default:
-		return false
 	}
-	return true
 }
 
 // entered takes that our Join was read back: we are in the world.

@@ -161,7 +161,6 @@ func (m *Member) measure(sample time.Duration) {
 	sample = min(max(sample, 0), m.pace)
 	if m.own.trip == 0 {
 		m.own.trip = sample
-		return
 	}
 	m.own.trip += (sample - m.own.trip) / 8
 }

@@ -202,3 +202,17 @@ func TestWhatIsNoRecordOfTheGroupLeavesTheEventsAsTheyWere(t *testing.T) {
 	assert.Equal(t, before, w.Apply(&Record{Kind: KindProbe, Offset: 5}, before))
 	assert.EqualValues(t, -1, w.Last())
 }
+
+func TestAKeyIsForgottenWhereverItIsKept(t *testing.T) {
+	for far := int32(16); far < 48; far++ {
+		for near := range far {
+			w := NewWorld(TopicID{})
+			x := w.topic("x")
+			s := w.makeSlot(x, far)
+			w.makeSlot(x, near)
+			w.dropSlot(s)
+			require.Nil(t, x.find(far), near)
+			require.NotNil(t, x.find(near), far)
+		}
+	}
+}

@@ -275,3 +275,72 @@ func TestKeysThatTheirHolderDoesNotWantMustGo(t *testing.T) {
 	assert.ElementsMatch(t, want, Compute(g.World).Moves())
 	assert.Len(t, want, 8)
 }
+
+func TestWhoHoldsMoreThanItsShareRoundedUpInTotalGivesTheRest(t *testing.T) {
+	g := newGroup()
+	for _, n := range names(3) {
+		g.join(n, n, topics(1, "t", "u", "v"))
+	}
+	g.claim("m0", key("t", 0), key("u", 0), key("v", 0))
+	p := Compute(g.World)
+	require.Len(t, p.Moves(), 2, "though its share of each is less than one")
+	assert.NotEqual(t, p.Moves()[0].To, p.Moves()[1].To)
+}
+
+// Interests that differ make no difference to the order in which members are served, nor do maxima that bind elsewhere.
+func TestTakersAreServedInTheOrderOfMembersWhateverElseTheyWant(t *testing.T) {
+	for _, full := range []bool{false, true} {
+		g := newGroup()
+		g.join("h", "h", topics(8, "t"))
+		g.join("b", "b", topics(8, "t"), topics(0, "x"))
+		g.join("c", "c", topics(8, "t"))
+		g.join("d", "d", topics(8, "t"), topics(0, "x"))
+		if full {
+			g.join("full", "full", atMost(1, topics(8, "y")))
+		}
+		for part := range int32(8) {
+			g.claim("h", key("t", part))
+		}
+		var got []lease.InstanceID
+		for _, m := range Compute(g.World).Moves() {
+			got = append(got, m.To)
+		}
+		assert.Equal(t, []lease.InstanceID{id("b"), id("b"), id("c"), id("c"), id("d"), id("d")}, got)
+	}
+}
+
+// Where a maximum binds, what is left of it is divided among the others, but nothing goes to who is greedy or attracts nothing.
+func TestSharesWhereAMaximumBinds(t *testing.T) {
+	g := newGroup()
+	both := topics(6, "t", "u")
+	g.join("old", "same")
+	g.join("full", "full", atMost(1, both))
+	g.join("greedy", "greedy", greedy(both))
+	g.join("new", "same", both)
+	g.join("a", "a", both)
+	g.join("b", "b", both, topics(1, "x"))
+	for part := range int32(6) {
+		g.claim("a", key("t", part))
+	}
+	g.claim("b", key("u", 0))
+	p := Compute(g.World)
+	assert.True(t, p.shadowed[p.index[id("new")]])
+	got := map[lease.InstanceID]int{}
+	for _, m := range p.Moves() {
+		assert.Equal(t, id("a"), m.From)
+		got[m.To]++
+	}
+	named := 0
+	for _, n := range []string{"full", "a", "b"} {
+		named += len(p.Planned(id(n)))
+	}
+	assert.Equal(t, 6, named, "all that is free is in somebody's share, the other topic's only key too")
+	assert.Zero(t, got[id("new")]+got[id("greedy")])
+	assert.LessOrEqual(t, got[id("full")], 1)
+	assert.GreaterOrEqual(t, got[id("b")], 2)
+	ns := []string{"full", "a", "b"}
+	g.settle(ns)
+	assert.Equal(t, 1, g.HeldCount(id("full")))
+	assert.Contains(t, [][]int{{6, 6}, {5, 7}}, g.counts(ns)[1:], "five and a half of the two topics each, and the third")
+	assert.Zero(t, g.HeldCount(id("new"))+g.HeldCount(id("greedy")))
+}

@@ -244,18 +244,15 @@ func (e *even) fill() {
 		for ; at < len(slots); at++ {
 			best := int32(-1)
 			for _, b := range e.blocksOf(int32(j)) {
-				u := int32(-1)
-				switch {
-				case !b.fraction:
-				case b.crowd != alone:
-					r := &ranks[b.crowd]
-					if *r == nil {
-						*r = newRanking(b.users, func(u int32) fixed { return e.ahead[e.member[u]] })
-					}
-					u, aside = e.behind(r, aside)
-				case e.taken[b.users[0]] != e.visit:
-					u = b.users[0]
+				if !b.fraction || b.crowd == alone {
+					continue // one that attracts nothing has what it may have: keep came to it first
 				}
+				r := &ranks[b.crowd]
+				if *r == nil {
+					*r = newRanking(b.users, func(u int32) fixed { return e.ahead[e.member[u]] })
+				}
+				var u int32
+				u, aside = e.behind(r, aside)
 				if u >= 0 && (best < 0 || e.ahead[e.member[u]] < e.ahead[e.member[best]]) {
 					best = u
 				}

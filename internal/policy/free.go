@@ -9,7 +9,7 @@ import (
 // freeKey is a key without a lease on it or on a conflicting one, that somebody may have.
 type freeKey struct {
 	key    lease.Key
-	pool   int32 // -1: it is only pinned
+	pool   int32 // -1: it is in none, only pinned
 	to     int32 // the member that the plan names; -1: none
 	pinned bool  // somebody claims it by hand: not part of the shares
 }
@@ -54,5 +54,5 @@ func (r *reading) addPins() {
 
 // freeShared tells whether a free key is part of the shares.
 func (p *Plan) freeShared(f *freeKey) bool {
-	return f.pool >= 0 && !f.pinned && !p.isMarked(f.key) && p.shared[f.pool]
+	return !f.pinned && !p.isMarked(f.key) && p.shared[f.pool]
 }

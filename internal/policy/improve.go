@@ -8,13 +8,13 @@ type rounds struct {
 	*search
 }
 
-// improve makes an answer the best. Where totals are level and every pool keeps as much as it can, it is.
+// improve makes an answer the best. Where totals are level and every pool keeps as much as it can, it is. Where not, level has
+// linked the slots.
 func (e *even) improve() {
 	least, most := e.spread()
 	if !e.lost && most-least <= unit {
 		return
 	}
-	e.link()
 	r := &rounds{even: e}
 	r.search = newSearch(len(e.ahead)+len(e.pools)+1, r.expandNode)
 	for {
@@ -38,7 +38,6 @@ func (r *rounds) seed() {
 	for m := range r.ahead {
 		r.put(int32(m))
 	}
-	r.put(r.outside())
 }
 
 func (r *rounds) pool(j int32) int32 { return int32(len(r.ahead)) + j }
@@ -94,7 +93,6 @@ func (r *rounds) expandPool(j int32, held bool) int32 {
 	from := r.pool(j)
 	for i := range holds {
 		if u := holds[i].user; r.taken[u] != r.visit && r.above(&holds[i]) {
-			r.taken[u] = r.visit
 			if m := r.member[u]; r.relax(from, m, cost{move: -1}, u) {
 				return m
 			}

@@ -227,7 +227,9 @@ func TestWhoHasParkedKeysToInheritAttractsNothingUntilItHasThem(t *testing.T) {
 	g.join("c", "three", topics(6, "t"))
 	assert.Len(t, Compute(g.World).MovesOf(id("b")), 1, "others have nothing to inherit")
 	g.join("a3", "one", topics(6, "other"))
-	assert.Len(t, Compute(g.World).MovesOf(id("b")), 1, "nor has its next run, where it does not want them")
+	p := Compute(g.World)
+	assert.Len(t, p.MovesOf(id("b")), 1, "nor has its next run, where it does not want them")
+	assert.False(t, p.shadowed[p.index[id("a3")]])
 	g.join("a3", "one", atMost(1, topics(6, "t")))
 	g.claim("a3", key("t", 0))
 	for _, m := range Compute(g.World).Moves() {
@@ -310,6 +312,8 @@ func TestATopicThatNobodySeesAnyMoreIsLetGoAsAWholeToo(t *testing.T) {
 	m, ok := p.findMove(k)
 	assert.True(t, ok && m.Forced && m.To.IsZero())
 	assert.Empty(t, p.Free())
+	g.carryOut(m)
+	assert.Empty(t, Compute(g.World).Free())
 }
 
 func TestInterestsMayDiffer(t *testing.T) {

@@ -52,9 +52,6 @@ func (r *reading) openTopic(k lease.Key) {
 // closeTopic ends with them. Where a topic is held as a whole no partition of it is free, and the other way around.
 func (r *reading) closeTopic() {
 	c := &r.at
-	if c.leases == 0 {
-		return
-	}
 	if c.pool >= 0 {
 		if !c.whole {
 			r.freeBefore(c.pool, r.parts[c.pool])

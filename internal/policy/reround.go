@@ -2,12 +2,9 @@ package policy
 
 import "slices"
 
-// spread gives the least and the most that anybody is ahead of its share.
+// spread gives the least and the most that anybody is ahead of its share. One is below zero and the other above: they add up to it.
 func (e *even) spread() (least, most fixed) {
-	for i, a := range e.ahead {
-		if i == 0 {
-			least, most = a, a
-		}
+	for _, a := range e.ahead {
 		least, most = min(least, a), max(most, a)
 	}
 	return least, most
@@ -15,9 +12,6 @@ func (e *even) spread() (least, most fixed) {
 
 // link lists the slots of each member.
 func (e *even) link() {
-	if len(e.first) > 0 {
-		return
-	}
 	e.first = zeroed(e.first, len(e.ahead))
 	for m := range e.first {
 		e.first[m] = -1

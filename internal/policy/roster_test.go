@@ -35,6 +35,7 @@ func TestAPlannerKeepsWhatHasNotChanged(t *testing.T) {
 	step(func() { g.claim("a", key("t", 0)) }, true, true)
 	step(func() { g.join("c", "c", topics(9, "t")) }, false, true)
 	step(func() { g.claim("a", key("t", 1)) }, true, true)
+	step(func() { g.claim("c", key("t", 8)) }, true, true)
 	step(func() { g.leave("b", false) }, false, true)
 	step(func() { g.leave("c", true) }, false, true)
 	step(func() { g.claim("a", key("t", 2)) }, true, true)
@@ -184,8 +185,8 @@ func TestAParkedKeyThatIsClaimedByHandNeedsNoRoom(t *testing.T) {
 	g.join("a", "one", topics(5, "t", "u"))
 	g.claim("a", key("t", 1), key("t", 2), key("t", 3), key("u", 0))
 	g.leave("a", true)
-	g.joinPinned("b", "one", []lease.Key{key("t", 3)}, atMost(1, topics(5, "t")))
-	assert.Equal(t, []lease.Key{key("t", 1), key("t", 3)}, Compute(g.World).Parked(id("b")), "what it does not want is not among them")
+	g.joinPinned("b", "one", []lease.Key{key("t", 1), key("t", 3)}, atMost(1, topics(5, "t")))
+	assert.Equal(t, []lease.Key{key("t", 1), key("t", 2), key("t", 3)}, Compute(g.World).Parked(id("b")), "what it does not want is not among them")
 	assert.Empty(t, Compute(g.World).Parked(id("z")))
 	g.join("c", "one", topics(5, "u"))
 	assert.Equal(t, []lease.Key{key("u", 0)}, Compute(g.World).Parked(id("c")))
@@ -355,5 +356,52 @@ func TestAMaximumThatLeavesRoomForTheShareDoesNotBind(t *testing.T) {
 		g.release("other", lease.InstanceID{}, true, key("t", 0))
 		g.claim("full", key("t", 0))
 	}
+	twoInterests := func(most int32) func(g *group) {
+		return func(g *group) {
+			for _, n := range []string{"full", "other"} {
+				in := topics(1, "t", "u")
+				if n == "full" {
+					in.Max = most
+				}
+				g.join(n, n, in, topics(1, "v", "w"))
+			}
+			g.claim("other", key("v", 0), key("w", 0))
+		}
+	}
+	assert.True(t, binds(twoInterests(1)), "totals are level, so both of two halves are rounded up in one interest")
+	assert.False(t, binds(twoInterests(2)))
 	assert.True(t, binds(aside), "of four two would be its share, but one is taken")
+}
+
+func TestALeaseOfTheFirstMemberIsNotParked(t *testing.T) {
+	g := newGroup()
+	g.join("a", "", topics(2, "t"))
+	g.claim("a", key("t", 0))
+	assert.Empty(t, Compute(g.World).Parked(id("a")))
+}
+
+func TestStakesAreCountedForEverybodyInEverything(t *testing.T) {
+	g := newGroup()
+	g.join("a", "a", topics(2, "t", "u", "v"))
+	g.join("b", "b", topics(2, "t", "u", "v"), topics(1, "w"))
+	g.join("c", "c", topics(2, "t", "u", "v"))
+	assert.Equal(t, 3+4+3, newRoster(g.World, nil).stakes())
+}
+
+func TestHowFarEverybodyIsAheadOfItsShare(t *testing.T) {
+	for _, full := range []bool{false, true} {
+		g := newGroup()
+		g.join("a", "a", topics(6, "t"))
+		g.join("b", "b", weighing(2, topics(6, "t")))
+		want := []fixed{2 * unit, -4 * unit}
+		if full {
+			g.join("full", "full", atMost(1, weighing(3, topics(6, "t"))))
+			want = []fixed{4*unit - fix(5)/3, -2 * fix(5) / 3, -unit}
+		}
+		g.claim("a", key("t", 0), key("t", 1), key("t", 2), key("t", 3))
+		p := Compute(g.World)
+		for m := range want {
+			assert.InDelta(t, float64(want[m]), float64(p.ahead[m]), 4, "%v %d", full, m)
+		}
+	}
 }

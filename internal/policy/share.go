@@ -30,7 +30,6 @@ func (p *problem) divide() {
 	}
 	done := make([]bool, len(p.stakes))
 	sum := make([]fixed, len(p.consumers))
-	cut := make([]bool, len(p.consumers))
 	for {
 		for j := range p.pools {
 			from, to := p.pools[j].from, p.pools[j].to
@@ -42,20 +41,14 @@ func (p *problem) divide() {
 		}
 		again := false
 		for i, s := range p.stakes {
-			c := s.consumer
-			limit := p.consumers[c].limit
-			if cut[c] || limit == noLimit || sum[c] <= fix(limit) {
-				continue
+			sum, limit := sum[s.consumer], fix(p.consumers[s.consumer].limit)
+			if sum > limit {
+				bound[i] = fixed(mulDiv(uint64(s.share), uint64(limit), uint64(sum)))
+				again = true
 			}
-			bound[i] = fixed(mulDiv(uint64(s.share), uint64(fix(limit)), uint64(sum[c])))
-			again = true
 		}
 		if !again {
 			break
-		}
-		for c := range cut {
-			limit := p.consumers[c].limit
-			cut[c] = cut[c] || limit != noLimit && sum[c] > fix(limit)
 		}
 	}
 	for i := range p.stakes {
@@ -75,9 +68,6 @@ func dividePool(units int32, stakes []stake, bound []fixed, done []bool) {
 			if !done[i] {
 				weights += uint64(stakes[i].weight)
 			}
-		}
-		if weights == 0 {
-			return
 		}
 		rest, again := left, false
 		for i := range stakes {

@@ -27,9 +27,6 @@ func (r *reading) solve() {
 		}
 	}
 	for k := range r.kinds {
-		if r.kinds[k].greedy {
-			continue
-		}
 		e.crowds[k] = r.mates[k]
 		if slices.ContainsFunc(r.mates[k], func(u int32) bool { return e.crowd[u] == alone }) {
 			e.crowds[k] = slices.DeleteFunc(slices.Clone(r.mates[k]), func(u int32) bool { return e.crowd[u] == alone })
@@ -39,15 +36,9 @@ func (r *reading) solve() {
 		r.ahead[e.member[h.user]] += fix(h.held)
 	}
 	e.solve(len(r.members))
-	if r.binds() {
-		stakes := 0
-		for k := range r.kinds {
-			stakes += len(r.kinds[k].pools) * len(r.mates[k])
-		}
-		if stakes <= maxStakes {
-			r.solveGenerally()
-			return
-		}
+	if r.binds() && r.stakes() <= maxStakes {
+		r.solveGenerally()
+		return
 	}
 	for m := range r.ahead {
 		r.ahead[m] -= e.share[m]
@@ -55,6 +46,14 @@ func (r *reading) solve() {
 	for j := range e.pools {
 		r.evenGaps(int32(j))
 	}
+}
+
+// stakes is how many there would be of everybody in everything.
+func (s *roster) stakes() (n int) {
+	for k := range s.kinds {
+		n += len(s.kinds[k].pools) * len(s.mates[k])
+	}
+	return n
 }
 
 // limit is how many keys of the shares a user may have.

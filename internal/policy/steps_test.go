@@ -477,3 +477,38 @@ func TestThePriceOfAUnit(t *testing.T) {
 	}
 	assert.Equal(t, cost{4, 7, 10}, cost{1, 2, 3}.plus(cost{3, 5, 7}))
 }
+
+// Members who cannot give each other anything do not hinder the others.
+func TestLevellingAmongThoseWhoWantDifferentPools(t *testing.T) {
+	for seed := range uint64(40) {
+		r := rand.New(rand.NewPCG(seed, 10))
+		const crowds, members, each = 3, 9, 4
+		e := &even{crowds: make([][]int32, crowds)}
+		for m := range int32(members) {
+			e.member, e.weight, e.crowd = append(e.member, m), append(e.weight, 1), append(e.crowd, m%crowds)
+			e.crowds[m%crowds] = append(e.crowds[m%crowds], m)
+		}
+		for j := range int32(crowds * each) {
+			e.pools = append(e.pools, evenPool{units: 1 + r.Int32N(2), crowds: []int32{j % crowds}})
+		}
+		e.reset(members)
+		e.divide()
+		for i := range e.slots {
+			s := &e.slots[i]
+			of, first := e.crowds[s.pool%crowds], r.IntN(1+r.IntN(3))
+			if i > 0 && e.slots[i-1].pool == s.pool && e.slots[i-1].user == of[first] {
+				first = (first + 1) % len(of)
+			}
+			s.user = of[first]
+			e.ahead[s.user] += unit
+		}
+		e.level()
+		for _, of := range e.crowds {
+			least, most := e.ahead[of[0]], e.ahead[of[0]]
+			for _, m := range of {
+				least, most = min(least, e.ahead[m]), max(most, e.ahead[m])
+			}
+			assert.LessOrEqual(t, most-least, unit, "seed %d", seed)
+		}
+	}
+}

@@ -37,7 +37,7 @@ func (p *Plan) Planned(id lease.InstanceID) []lease.Key {
 	var keys []lease.Key
 	for i := range p.free {
 		f := &p.free[i]
-		if f.to == m && !f.pinned || (f.to < 0 || f.pinned) && p.TurnWithin(f.key, id, 1) == 0 {
+		if f.to == m || f.to < 0 && p.TurnWithin(f.key, id, 1) == 0 {
 			keys = append(keys, f.key)
 		}
 	}
@@ -51,7 +51,7 @@ func (p *Plan) Claimant(k lease.Key, turn int) (id lease.InstanceID, ok bool) {
 	if f == nil || turn < 0 {
 		return lease.InstanceID{}, false
 	}
-	if turn == 0 && f.to >= 0 && !f.pinned {
+	if turn == 0 && f.to >= 0 {
 		return p.members[f.to].id, true
 	}
 	order := p.order(f)
@@ -132,7 +132,7 @@ func (p *Plan) class(f *freeKey, m int32) int {
 // candidates are the members that may be of a class, each once.
 func (p *Plan) candidates(f *freeKey) iter.Seq[int32] {
 	return func(yield func(int32) bool) {
-		if f.pinned || f.pool < 0 {
+		if f.pinned {
 			for m := range p.members {
 				if !yield(int32(m)) {
 					return
@@ -197,7 +197,7 @@ func (p *Plan) greedy(m, u int32) []lease.Key {
 	}
 	for i := range p.free {
 		f := &p.free[i]
-		if f.pinned || f.pool < 0 || p.isUnfit(m, f.key) {
+		if f.pinned || p.isUnfit(m, f.key) {
 			continue
 		}
 		if of, ok := p.userIn(f.pool, m); ok && of == u {

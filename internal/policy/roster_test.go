@@ -356,20 +356,24 @@ func TestAMaximumThatLeavesRoomForTheShareDoesNotBind(t *testing.T) {
 		g.release("other", lease.InstanceID{}, true, key("t", 0))
 		g.claim("full", key("t", 0))
 	}
-	twoInterests := func(most int32) func(g *group) {
+	twoInterests := func(parts, most int32) func(g *group) {
 		return func(g *group) {
 			for _, n := range []string{"full", "other"} {
-				in := topics(1, "t", "u")
+				in := topics(parts, "t", "u")
 				if n == "full" {
 					in.Max = most
 				}
-				g.join(n, n, in, topics(1, "v", "w"))
+				g.join(n, n, in, topics(parts, "v", "w"))
 			}
-			g.claim("other", key("v", 0), key("w", 0))
+			for part := range (parts + 1) / 2 {
+				g.claim("other", key("v", part), key("w", part))
+			}
 		}
 	}
-	assert.True(t, binds(twoInterests(1)), "totals are level, so both of two halves are rounded up in one interest")
-	assert.False(t, binds(twoInterests(2)))
+	assert.True(t, binds(twoInterests(1, 1)), "totals are level, so both of two halves are rounded up in one interest")
+	assert.False(t, binds(twoInterests(1, 2)))
+	assert.True(t, binds(twoInterests(3, 3)))
+	assert.False(t, binds(twoInterests(3, 4)))
 	assert.True(t, binds(aside), "of four two would be its share, but one is taken")
 }
 

@@ -2,7 +2,7 @@ package policy
 
 import "slices"
 
-// spread gives the least and the most that anybody is ahead of its share. One is below zero and the other above: they add up to it.
+// spread gives the least and the most that anybody is ahead of its share. Together all come to zero, so that is between them.
 func (e *even) spread() (least, most fixed) {
 	for _, a := range e.ahead {
 		least, most = min(least, a), max(most, a)

@@ -512,3 +512,36 @@ func TestLevellingAmongThoseWhoWantDifferentPools(t *testing.T) {
 		}
 	}
 }
+
+// The steps before only save work: from any rounding at all the search finds an answer that is as good as the best.
+func TestImprovingAloneFindsTheBestRounding(t *testing.T) {
+	for seed := range uint64(150) {
+		r := rand.New(rand.NewPCG(seed, 11))
+		p, e := randomEven(r, 1+r.IntN(4), 1+r.IntN(3), 3)
+		p.divide()
+		e.reset(p.members)
+		e.divide()
+		for j := range e.pools {
+			var may []int32
+			held := map[int32]bool{}
+			for _, s := range p.stakesOf(j) {
+				if s.lo < s.hi {
+					may = append(may, s.consumer)
+					held[s.consumer] = s.held > s.lo
+				}
+			}
+			r.Shuffle(len(may), func(a, b int) { may[a], may[b] = may[b], may[a] })
+			slots := e.slotsOf(int32(j))
+			for i := range slots {
+				slots[i].user, slots[i].kept = may[i], held[may[i]]
+				e.ahead[e.member[may[i]]] += unit
+			}
+		}
+		e.lost = true
+		e.link()
+		e.improve()
+		e.consistent(t, p)
+		got, want := p.price(p.answerOf(e)), p.bestPrice()
+		require.Zerof(t, got.compare(want), "seed %d: %+v, want %+v", seed, got, want)
+	}
+}

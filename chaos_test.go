@@ -325,7 +325,8 @@ func (r *trial) produce(topic string, partitions int32, n int) {
 
 // read waits until everything that was written has been read and finished by somebody.
 func (r *trial) read() {
-	eventually(r.t, "all messages read", func() bool {
+	const often = 50 * time.Millisecond // counting takes long enough to hold up what is counted
+	require.Eventually(r.t, func() bool {
 		for place, n := range r.next {
 			all := map[int64]bool{}
 			for _, w := range r.witnesses {
@@ -340,7 +341,7 @@ func (r *trial) read() {
 			}
 		}
 		return true
-	})
+	}, patience, often, "all messages read")
 }
 
 func (r *trial) judge() {

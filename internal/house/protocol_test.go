@@ -44,12 +44,14 @@ type tree struct {
 // has tells whether a package has a test of that name. "marshal" is the root; every other name is that of a folder there,
 // or of one below internal.
 func (tr *tree) has(pkg, name string) (bool, error) {
-	dir := filepath.Join(tr.root, "internal", pkg)
-	switch _, err := os.Stat(dir); {
-	case pkg == "marshal":
-		dir = tr.root
-	case err != nil:
-		dir = filepath.Join(tr.root, pkg)
+	dir := tr.root
+	if pkg != "marshal" {
+		for _, above := range []string{"internal", filepath.Join("internal", "sim"), ""} {
+			dir = filepath.Join(tr.root, above, pkg)
+			if _, err := os.Stat(dir); err == nil {
+				break
+			}
+		}
 	}
 	if tr.tests[dir] == nil {
 		tests, err := testsOf(dir)

@@ -58,7 +58,7 @@ func List() []Mutant {
 		by(rule.Started, Simulator).explored("unread"),
 		by(rule.Attempt, Simulator),
 		by(rule.NoMargin, Simulator).explored("drift"),
-		by(rule.ReleaseGate, Simulator).explored("balance"),
+		by(rule.ReleaseGate, Simulator).explored("leave"),
 		by(rule.Trust, Simulator).explored("crash"),
 		by(rule.BaseWait, Simulator).explored("base"),
 		by(rule.Epoch, Simulator, Fuzz).explored("pens"),

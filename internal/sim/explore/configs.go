@@ -79,7 +79,7 @@ var Configs = []Config{
 	},
 	{
 		Name: "balance", About: "one of two keys moves to a newcomer, with messages in flight",
-		Procs: []Proc{{Name: "a", Wanted: partitions(2)}, {Name: "b", Wanted: partitions(2), Written: -1}},
+		Procs: []Proc{{Name: "a", Wanted: partitions(2)}, {Name: "b", Wanted: partitions(2), Written: 1}},
 		Keys:  []lease.Key{p0, p1}, Quantum: quantum,
 		Setup:   "start a\nfair 250ms\nstart b\nfair 250ms hold a",
 		Records: 2, Written: 2, Messages: 1,

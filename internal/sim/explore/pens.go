@@ -117,13 +117,14 @@ type Author struct {
 	TTL    time.Duration
 }
 
-// put adds a record, and for an author with a past one that comes again under its last seq.
+// put adds a record under the author's next seq.
 func (m *pen) put(rec lease.Record) {
 	rec.Instance, rec.Version = m.id, lease.WireVersion
 	rec.Seq = m.seq
 	m.out = append(m.out, rec)
 }
 
+// stale adds one under its last seq: an echo.
 func (m *pen) stale(rec lease.Record) {
 	rec.Instance, rec.Version = m.id, lease.WireVersion
 	if rec.Seq = m.seq - 1; rec.Seq > 0 {

@@ -14,9 +14,9 @@ import (
 
 // TestNothingIsFoundNearTheBeginning is the slice of the exploration that belongs to the tests; make explore does all of it.
 func TestNothingIsFoundNearTheBeginning(t *testing.T) {
-	states := 20_000
+	states := 5000
 	if testing.Short() {
-		states = 2000
+		states = 1000
 	}
 	for i := range Configs {
 		c := &Configs[i]
@@ -47,7 +47,7 @@ func TestInterningChangesNothing(t *testing.T) {
 			require.NoError(t, err)
 			same, err := apart.setUp()
 			require.NoError(t, err)
-			for seed := range uint64(40) {
+			for seed := range uint64(15) {
 				walk(t, seed, together, begin, apart, same)
 			}
 		})

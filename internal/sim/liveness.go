@@ -22,27 +22,8 @@ type moveCount struct {
 	open    int64
 	plan    *policy.Plan
 	key     map[lease.Key]lease.InstanceID
-	changes []change
+	changed int64 // offset of the newest record after which the plan wanted something else than before, but for what it had moved itself
 	revived int64 // moves that the newest Release made wanted by its being a renewal
-}
-
-// change is a record after which the plan wants something else than before, but for what the record itself has moved.
-type change struct {
-	offset int64
-	by     lease.InstanceID
-}
-
-// since tells whether somebody other than id has changed the plan after an offset.
-func (c *moveCount) since(offset int64, id lease.InstanceID) bool {
-	for _, ch := range slices.Backward(c.changes) {
-		if ch.offset <= offset {
-			return false
-		}
-		if ch.by != id {
-			return true
-		}
-	}
-	return false
 }
 
 // read takes what a plan wants moved to somebody, and gives what of it the plan before did not want.
@@ -66,7 +47,7 @@ func (s *simulation) beginMoves() {
 	c := &s.ref.moved
 	c.read(s.ref.planner.Plan(s.ref.world))
 	s.live.MovesBound = c.open
-	c.changes = []change{{offset: s.log.end() - 1}}
+	c.changed = s.log.end() - 1
 }
 
 // beforeRelease finds out what a Release does to the plan beside what it moves: it shows that its author is alive, and so
@@ -105,18 +86,20 @@ func (a *agent) limited() bool {
 // noteMoves counts the moves of a record against the plan that it was decided by.
 func (s *simulation) noteMoves(e *entry) {
 	c := &s.ref.moved
-	moved, planned := false, int64(0)
+	moved, pinned, planned := false, false, int64(0)
 	for i := range s.ref.events {
 		ev := &s.ref.events[i]
 		if a := e.origin.by; ev.Kind != lease.HandedOver || a == nil || a.leaving || e.rec.Release.Unfit || !a.wantsKey(ev.Key) {
 			continue // what is handed over otherwise is given up, not moved
 		}
 		moved = true
+		pinned = pinned || slices.Contains(s.ref.world.Instance(ev.Instance).Pinned, ev.Key)
 		s.live.Moves++
 		if c.key[ev.Key] == ev.Instance {
 			planned++
-		} else if c.since(e.origin.readTo, e.rec.Instance) {
-			// Decided by a plan that others had changed when the record came: it was for nothing, and is undone.
+		} else if c.changed > e.origin.readTo {
+			// Decided by a plan that was not the newest any more when the record came, be it by an earlier record of its author:
+			// it was for nothing, and is undone.
 			s.live.MovesBound += 2
 		}
 	}
@@ -127,12 +110,13 @@ func (s *simulation) noteMoves(e *entry) {
 	before := c.open
 	news := c.read(plan)
 	if len(news) > 0 || !moved {
-		c.changes = append(c.changes, change{e.offset, e.rec.Instance})
+		c.changed = e.offset
 	}
 	switch {
 	case !moved:
 		s.live.MovesBound += max(0, c.open-before)
-	case s.haunted():
+	case pinned || s.haunted():
+		// What came to somebody who claims it by hand is in nobody's share any more: the shares of the rest are others.
 		s.live.MovesBound += max(0, c.open-(before-planned))
 	default:
 		s.live.MovesBound += c.revived

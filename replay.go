@@ -273,19 +273,16 @@ func (g *group) reread(ctx context.Context) (same bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	base, ok := f.scan.Base()
-	if !ok {
-		return false, errors.New("no base is left to read from")
+	start, _, err := t.bounds(ctx)
+	if err != nil {
+		return false, err
 	}
-	g.mu.Lock()
-	if !g.live {
-		g.mu.Unlock()
-		return true, nil // another reset came first
+	check, from, err := g.beginRecheck(f, start)
+	if check == nil {
+		return err == nil, err
 	}
-	check := g.log.Recheck(base)
-	g.mu.Unlock()
 	var reading recordReader
-	t.seek(base.From)
+	t.seek(from)
 	if err := t.through(ctx, g.r.position(), func(e *entry) {
 		if string(e.key) == g.name {
 			reading.decode(e)
@@ -300,6 +297,24 @@ func (g *group) reread(ctx context.Context) (same bool, err error) {
 	defer g.mu.Unlock()
 	same, reached := check.Same()
 	return same && reached, nil
+}
+
+// beginRecheck begins a second reading at the base that was found, or, where none is left, at what this process remembers.
+// nil without an error: another reset came first.
+func (g *group) beginRecheck(f found, start int64) (check *history.Recheck, from int64, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.live {
+		return nil, 0, nil
+	}
+	if base, ok := f.scan.Base(); ok {
+		return g.log.Recheck(base), base.From, nil
+	}
+	check, from, ok := g.log.RecheckFrom(start)
+	if !ok {
+		return nil, 0, errors.New("no base is left to read from")
+	}
+	return check, from, nil
 }
 
 // reset drops the world: the members' claims end now, and they join again when the leases of everybody who may have

@@ -15,8 +15,20 @@ type Recheck struct {
 }
 
 // Recheck begins: b is the base as found again, and what it finds is held against l.
-func (l *Log) Recheck(b Base) *Recheck {
-	r := &Recheck{log: l, last: b.World.Last(), hash: b.Hash}
+func (l *Log) Recheck(b Base) *Recheck { return l.recheck(b.World.Last(), b.Hash) }
+
+// RecheckFrom begins one of a log in which no base is left: at the newest position below start that l remembers, or at the
+// oldest of all. from is where the second reading begins. Not ok: l remembers nothing.
+func (l *Log) RecheckFrom(start int64) (r *Recheck, from int64, ok bool) {
+	p, hash, ok := l.ring.below(start)
+	if !ok {
+		return nil, 0, false
+	}
+	return l.recheck(p, hash), max(p+1, start), true
+}
+
+func (l *Log) recheck(last int64, hash uint64) *Recheck {
+	r := &Recheck{log: l, last: last, hash: hash}
 	r.p, r.target = l.Position()
 	r.compare()
 	return r

@@ -144,3 +144,52 @@ func TestABaseNewerThanThePositionIsComparedWhenTheLogIsThere(t *testing.T) {
 	same, reached = empty.Recheck(emptyBase(coordination, 0)).Same()
 	assert.True(t, same && reached, "nothing is the same as nothing")
 }
+
+// TestASecondReadingWithoutABaseBeginsAtWhatIsRemembered: the log's start may have passed every base, and who has read what the log
+// has lost must notice all the same.
+func TestASecondReadingWithoutABaseBeginsAtWhatIsRemembered(t *testing.T) {
+	s := newShard(t)
+	s.join("a")
+	for range 6 {
+		s.beat("a")
+	}
+	read := func(l *Log, start int64, change func(*entry) bool) (same, reached bool) {
+		_, ok := s.scan(start).Base()
+		require.False(t, ok && start > 0)
+		r, from, ok := l.RecheckFrom(start)
+		require.True(t, ok)
+		require.GreaterOrEqual(t, from, start)
+		for _, e := range s.entries {
+			if e.rec.Offset >= from && change(&e) {
+				r.Add(&e.rec, e.value)
+			}
+		}
+		return r.Same()
+	}
+	for start := int64(1); start < s.next; start++ {
+		same, reached := read(s.log, start, asItIs)
+		assert.True(t, same && reached, "from %d", start)
+		for o := start; o < s.next; o++ {
+			same, reached = read(s.log, start, func(e *entry) bool {
+				if e.rec.Offset == o {
+					e.value = []byte("other")
+				}
+				return true
+			})
+			assert.True(t, !same && reached, "from %d, another value at %d", start, o)
+		}
+	}
+	same, reached := read(s.log, s.next, asItIs)
+	assert.True(t, same && reached, "nothing is left to tell")
+
+	late := s.follow(emptyBase(coordination, 0))
+	late.ring.reset()
+	rec := lease.Record{Kind: lease.Foreign, Offset: s.next}
+	late.Take(&rec, nil, nil)
+	_, from, ok := late.RecheckFrom(1)
+	require.True(t, ok)
+	assert.Equal(t, s.next+1, from, "the oldest that is remembered is above the start")
+
+	_, _, ok = NewLog(emptyBase(coordination, 0)).RecheckFrom(0)
+	assert.False(t, ok, "nothing is remembered")
+}

@@ -70,6 +70,19 @@ func (r *ring) oldest() (offset int64, ok bool) {
 	return r.entry(r.count - r.kept() + 1).offset, true
 }
 
+// below is the newest position below an offset, or the oldest where all are above.
+func (r *ring) below(offset int64) (p int64, hash uint64, ok bool) {
+	if r.count == 0 {
+		return 0, 0, false
+	}
+	n, oldest := r.count, r.count-r.kept()+1
+	for n > oldest && r.entry(n).offset >= offset {
+		n--
+	}
+	e := r.entry(n)
+	return e.offset, e.hash, true
+}
+
 // reset forgets all positions.
 func (r *ring) reset() {
 	clear(r.heads)

@@ -335,9 +335,10 @@ func (s *simulation) truncate(blind bool) bool {
 	if l.end()-n <= l.start {
 		return false
 	}
-	s.lost, l.blind = true, blind
 	cut := l.end() - n
 	l.cut(cut)
+	// A hole that is lost too leaves readers far beyond the end: that is out of range, whatever a fetch knows of epochs.
+	s.lost, l.blind = true, blind && l.end() == cut
 	s.tracef("the log loses @%d and what follows", cut)
 	s.lossUntil = s.now + 3*s.maxTTL
 	r := &s.ref
@@ -346,14 +347,12 @@ func (s *simulation) truncate(blind bool) bool {
 			delete(r.uids, uid)
 		}
 	}
-	for id, first := range r.firstJoin {
-		if first >= cut {
-			delete(r.firstJoin, id)
-		}
-	}
 	for key, epoch := range r.lastEpoch {
-		r.lastEpoch[key] = min(epoch, cut-1)
+		r.lastEpoch[key] = min(epoch, l.end()-1) // below the cut there may be a hole: the log goes on where it begins
 	}
+	clear(r.firstJoin)
+	clear(r.endedAt)
+	clear(r.ghosts)
 	r.world, r.planner, r.baseAt, r.unchecked = lease.NewWorld(topicID), policy.Planner{}, -1, true
 	for _, e := range l.entries {
 		if !e.group {
@@ -362,8 +361,18 @@ func (s *simulation) truncate(blind bool) bool {
 		rec := e.rec
 		r.events = r.world.Apply(&rec, r.events[:0])
 		for i := range r.events {
-			if r.events[i].Kind == lease.Rebased {
+			switch r.events[i].Kind {
+			case lease.Joined:
+				r.noteJoined(e)
+			case lease.Evicted, lease.Left:
+				r.endedAt[r.events[i].Instance] = e.offset
+			case lease.Rebased:
 				r.baseAt = e.offset
+				for id := range r.firstJoin {
+					if _, ok := r.endedAt[id]; !ok {
+						r.endedAt[id] = e.offset
+					}
+				}
 			}
 		}
 		r.chain = e.chain

@@ -92,7 +92,13 @@ func (s *simulation) causeRecord(k faultKind) bool {
 		if w.Last() < 0 {
 			return false
 		}
-		s.raw(rawBase, s.between(0, s.ttl/2), lease.Record{Kind: lease.KindBase, Base: lease.Base{Seen: w.Last() - 1 - s.rng.Int64N(3), TokenBase: s.brokerMillis() << 20}})
+		d := s.between(0, s.ttl/2)
+		base := lease.Record{Kind: lease.KindBase, Base: lease.Base{Seen: w.Last() - 1 - s.rng.Int64N(3), TokenBase: s.brokerMillis() << 20}}
+		s.after(d, func() {
+			if s.ref.world == w { // else the log has lost what makes it stale
+				s.raw(rawBase, 0, base)
+			}
+		})
 	case lateCopyFault:
 		return s.lateCopy()
 	case toolFault:

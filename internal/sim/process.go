@@ -231,13 +231,16 @@ func (p *process) recheck() {
 					sc.Add(&rec, e.value)
 				}
 			}
+			var again *history.Recheck
 			base, ok := sc.Base()
-			if !ok {
+			from := base.From
+			if ok {
+				again = log.Recheck(base)
+			} else if again, from, ok = log.RecheckFrom(s.log.start); !ok {
 				return
 			}
-			again := log.Recheck(base)
 			for _, e := range read {
-				if e.group && e.offset >= base.From {
+				if e.group && e.offset >= from {
 					rec := e.rec
 					again.Add(&rec, e.value)
 				}

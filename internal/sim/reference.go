@@ -80,13 +80,18 @@ func rebased(events []lease.Event) bool {
 func (s *simulation) refer(e *entry) {
 	r := &s.ref
 	r.records++
-	if first, ok := r.uids[e.uid]; ok && !s.countsAnew(e, first) {
+	first, again := r.uids[e.uid]
+	if !again {
+		first = e.offset
+	}
+	e.anew = s.countsAnew(e, first)
+	if again && !e.anew {
 		e.copyOf = first > r.baseAt
 		s.table.fault(duplicateFault)
 	} else {
 		r.uids[e.uid] = e.offset
 	}
-	if s.forgotten(e) {
+	if r.forgotten(e) {
 		s.table.branch(forgottenBranch)
 	}
 	r.before, r.after = r.after, r.before
@@ -190,13 +195,8 @@ func (s *simulation) noteEvent(e *entry, ev *lease.Event) {
 	}
 	switch ev.Kind {
 	case lease.Joined:
-		if first, ok := r.firstJoin[ev.Instance]; !ok || first <= r.baseAt || s.forgotten(e) {
-			r.firstJoin[ev.Instance] = e.offset
-		}
-		if s.forgotten(e) {
+		if r.noteJoined(e) {
 			t.branch(ghostBranch)
-			r.ghosts[ev.Instance] = true
-			delete(r.endedAt, ev.Instance)
 		}
 		if a := s.byID[ev.Instance]; a != nil && a.id == ev.Instance {
 			a.firstAt = e.offset
@@ -263,6 +263,19 @@ func (s *simulation) noteEvent(e *entry, ev *lease.Event) {
 			s.noteEnd(e, in.id)
 		}
 	}
+}
+
+// noteJoined keeps where the author of a Join was first there, and tells whether it is there again after it was forgotten.
+func (r *reference) noteJoined(e *entry) bool {
+	id, ghost := e.rec.Instance, r.forgotten(e)
+	if first, ok := r.firstJoin[id]; !ok || first <= r.baseAt || ghost {
+		r.firstJoin[id] = e.offset
+	}
+	if ghost {
+		r.ghosts[id] = true
+		delete(r.endedAt, id)
+	}
+	return ghost
 }
 
 func (s *simulation) wholeLease(topic string) bool {

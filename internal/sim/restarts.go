@@ -139,11 +139,11 @@ func (s *simulation) skip() {
 // had, nobody acts for it, and it ends by eviction.
 func (s *simulation) countsAnew(e *entry, first int64) bool {
 	id := e.rec.Instance
-	return s.forgotten(e) || s.ref.ghosts[id] && first < s.ref.firstJoin[id]
+	return s.ref.forgotten(e) || s.ref.ghosts[id] && first < s.ref.firstJoin[id]
 }
 
 // forgotten tells whether the author of a record is one that has ended so long ago that no world remembers it.
-func (s *simulation) forgotten(e *entry) bool {
-	ended, ok := s.ref.endedAt[e.rec.Instance]
+func (r *reference) forgotten(e *entry) bool {
+	ended, ok := r.endedAt[e.rec.Instance]
 	return ok && e.offset-ended > lease.EndedMemory
 }

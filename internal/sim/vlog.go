@@ -32,6 +32,7 @@ type entry struct {
 	uid    uint64 // the same for every copy of a record
 	origin origin
 	copyOf bool   // an earlier copy is in the log already
+	anew   bool   // it is a copy to nobody: what it says counts again (countsAnew)
 	took   bool   // it renewed its author
 	chain  uint64 // identifies the sequence of the group's messages up to here
 	digest uint64 // of the reference world after it

@@ -27,41 +27,28 @@ func pens(cfg *Config, o Options, r *Result) {
 					return
 				}
 				n := sp.nodes[id]
-				drop := depth == cfg.Records-1
+				sp.countEvents(n.events, r.Events)
+				n.events = nil
 				sp.buf = n.log().World().AppendBinary(sp.buf[:0])
 				sum := sha256.Sum256(sp.buf)
 				if key := [16]byte(sum[:16]); !seen[key] {
 					seen[key] = true
 					next = append(next, id)
 				} else {
-					drop = true
-				}
-				if drop {
-					n.shared = nil // its world is not needed any more, and there are many
+					sp.nodes[id] = nil // there are many
 				}
 			}
+			sp.nodes[at].shared, sp.nodes[at].children = nil, nil
 			if o.States > 0 && len(seen) >= o.States {
 				r.Complete = false
 				r.States = len(seen)
 				return
 			}
-			sp.tally(r, at)
 		}
 		level, next = next, level[:0]
 		r.Depth++
 		r.States, r.Nodes = len(seen), len(sp.nodes)
 	}
-}
-
-// tally counts what the children of a node did, and lets go of what is not needed any more: a level is large.
-func (sp *space) tally(r *Result, at int32) {
-	n := sp.nodes[at]
-	for _, child := range n.children {
-		sp.countEvents(sp.nodes[child].events, r.Events)
-		sp.nodes[child].events = nil
-	}
-	n.children = nil
-	n.shared = nil
 }
 
 // story prints the records of a log.

@@ -31,12 +31,13 @@ func pens(cfg *Config, o Options, r *Result) {
 				n.events = nil
 				sp.buf = n.log().World().AppendBinary(sp.buf[:0])
 				sum := sha256.Sum256(sp.buf)
-				if key := [16]byte(sum[:16]); !seen[key] {
-					seen[key] = true
-					next = append(next, id)
+				key := [16]byte(sum[:16])
+				if seen[key] || depth == cfg.Records-1 {
+					sp.nodes[id] = nil // nothing comes after it, and there are many
 				} else {
-					sp.nodes[id] = nil // there are many
+					next = append(next, id)
 				}
+				seen[key] = true
 			}
 			sp.nodes[at].shared, sp.nodes[at].children = nil, nil
 			if o.States > 0 && len(seen) >= o.States {

@@ -68,13 +68,16 @@ func (l *vlog) skip(n int64, last *entry) {
 	l.add(last)
 }
 
-// cut loses what is at an offset and above it.
+// cut loses what is at an offset and above it, and no more: where there is no entry just below, a message of another group
+// is the last that remains.
 func (l *vlog) cut(offset int64) {
-	l.entries = l.entries[:l.index(offset)]
-	l.next = max(l.first, l.start)
-	if n := len(l.entries); n > 0 {
-		l.next = l.entries[n-1].offset + 1
+	i := l.index(offset)
+	if below := l.below(offset); i < len(l.entries) && offset > max(l.first, l.start) && (below == nil || below.offset < offset-1) {
+		e := l.entries[i]
+		l.entries = append(l.entries[:i], &entry{offset: offset - 1, uid: e.uid, millis: e.millis, real: e.real})
+		i++
 	}
+	l.entries, l.next = l.entries[:i], offset
 }
 
 // index is the place of the first entry at or above an offset.

@@ -34,9 +34,17 @@ func TestALogWithHolesIsReadPastThem(t *testing.T) {
 	assert.Equal(t, int64(12), l.before(1012).offset, "the newest of the group")
 
 	l.cut(1012)
-	assert.Equal(t, int64(13), l.end(), "nothing is in the hole any more")
+	assert.Equal(t, int64(1012), l.end(), "what other groups wrote below it is still there")
+	assert.Equal(t, []int64{10, 11, 12, 1011}, offsets(l.entries))
+	assert.False(t, l.at(1011).group)
+	l.cut(1011)
+	l.cut(500)
+	assert.Equal(t, []int64{10, 11, 12, 499}, offsets(l.entries))
+	l.cut(12)
+	assert.Equal(t, []int64{10, 11}, offsets(l.entries), "nothing is missing just below")
 	l.cut(10)
 	assert.Equal(t, int64(10), l.end())
+	assert.Empty(t, l.entries)
 }
 
 // TestAForgottenInstanceComesBackAndEnds: a Join is a Join again once nobody remembers that its instance has ended. Such a

@@ -1,6 +1,8 @@
 package marshal
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,6 +71,23 @@ func TestAHistoryThatBeganAnewIsHeard(t *testing.T) {
 	own.wait(t, HistoryDiffers)
 	eventually(t, "the end of each", func() bool { return len(own.of(ClaimLost)) == 4 })
 	eventually(t, "new claims", func() bool { return len(own.of(ClaimStarted)) == 8 })
+}
+
+// TestAnotherHashWhereNoBaseIsLeftEndsNoClaim: the log's start has passed every base; what is left is held against what this
+// process remembers.
+func TestAnotherHashWhereNoBaseIsLeftEndsNoClaim(t *testing.T) {
+	b := newBench(t, "t")
+	own := listen(t, b.consumer(b.marshaler("a"), ConsumerOptions{}, "t"))
+	eventually(t, "claims", func() bool { return len(own.of(ClaimStarted)) == 4 })
+	_, next, err := b.Offsets(MarshalTopic, shardOf(testGroup))
+	require.NoError(t, err)
+	require.NoError(t, b.DeleteRecords(MarshalTopic, shardOf(testGroup), next-1))
+	b.scribble(appendRecord(nil, &lease.Record{Kind: lease.KindHeartbeat, Version: lease.WireVersion, Instance: lease.InstanceID{9}, Seq: 2,
+		Heartbeat: lease.Heartbeat{P: next - 1, Hash: 1}}))
+	eventually(t, "the second reading", func() bool {
+		return slices.ContainsFunc(own.of(HistoryDiffers), func(e Event) bool { return strings.Contains(e.Text, "is what this process had read") })
+	})
+	assert.Empty(t, own.of(ClaimLost))
 }
 
 func TestANewerVersionOfAMemberIsHeardAndEndsTheClaims(t *testing.T) {

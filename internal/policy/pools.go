@@ -38,13 +38,14 @@ func (r *reading) readPools() {
 // openTopic begins with the leases of a topic, of which k is the first key. Pools before have none.
 func (r *reading) openTopic(k lease.Key) {
 	c := &r.at
-	c.topic, c.whole, c.leases, c.pool, c.part = k.Topic, k.Partition == lease.WholeTopic, 0, -1, 0
+	c.topic, c.whole, c.leases, c.pool = k.Topic, k.Partition == lease.WholeTopic, 0, -1
 	for int(c.next) < len(r.names) && r.names[c.next].compare(poolOf(k)) < 0 {
 		r.readVacant(r.names[c.next].topic != k.Topic)
 	}
 	if int(c.next) < len(r.names) && r.names[c.next] == poolOf(k) {
 		c.pool = c.next
 		c.next++
+		c.part = 0 // only now: the pools before had their own
 		r.openPool(c.pool)
 	}
 }

@@ -163,3 +163,16 @@ func TestGreedyInterestsOfOneInstanceKeepToTheirTopics(t *testing.T) {
 	assert.Empty(t, Compute(g.World).Greedy(id("b")))
 	assert.Empty(t, Compute(g.World).Greedy(id("nobody")))
 }
+
+func TestWhatIsFreeIsFoundBehindATopicOfWhichNothingIsHeld(t *testing.T) {
+	g := newGroup()
+	g.join("full", "full", lease.Interest{Topics: append(topics(3, "t").Topics, topics(2, "u").Topics...), Max: 1})
+	g.claim("full", key("u", 1))
+	g.join("roomy", "roomy", topics(2, "u"))
+	p := Compute(g.World)
+	assert.Equal(t, []lease.Key{key("u", 0)}, p.Free(), "nobody has room for what is free of the topic before")
+	assert.Equal(t, []lease.Key{key("u", 0)}, p.Planned(id("roomy")))
+
+	g.join("all", "all", topics(3, "t"), topics(2, "u"))
+	assert.Equal(t, []lease.Key{key("t", 0), key("t", 1), key("t", 2), key("u", 0)}, Compute(g.World).Free())
+}

@@ -81,6 +81,7 @@ func (m *Member) AppendBinary(b []byte, now, horizon, grain time.Duration) []byt
 	e.num(m.probe.evict)
 	e.claims(&m.claims)
 	e.bit(m.claims.version != m.world().Version())
+	e.bit(len(m.claims.releasing) > 0 && m.claims.written != m.claims.version)
 	e.take(&m.take)
 	e.num(uint64(len(m.seeks)))
 	for _, s := range m.seeks {

@@ -127,6 +127,7 @@ var derived = map[string]string{
 	".watch.peers.rank": "worked out from peers",
 	".claims.plan":      "of version",
 	".claims.version":   "whether it is the world's",
+	".claims.written":   "whether it is version, while a Release is under way",
 	".claims.moves":     "of plan",
 	".claims.over":      "of plan",
 	".claims.subjects":  "of want",

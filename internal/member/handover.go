@@ -187,11 +187,15 @@ func (m *Member) release(now Now) {
 	var order []parcel
 	parcels := map[parcel][]lease.ReleasedKey{}
 	known := m.settled()
+	changed := len(c.releasing) > 0 && c.written != c.version
 	for _, k := range keys {
 		held := c.run[k]
 		m.attend(k, held.epoch)
 		if !c.ready[k] {
 			continue
+		}
+		if changed && m.fate(k) == move {
+			continue // by an older plan others are under way: to where this one wants the key, one of them may bring another
 		}
 		if _, ok := m.wants(k); !known && (!ok || m.leaving.active) {
 			continue // first the Join that says that we do not want it
@@ -206,6 +210,9 @@ func (m *Member) release(now Now) {
 		for _, part := range split(parcels[p], m.own.bound, sizeOf) {
 			seq := m.write(lease.Record{Kind: lease.KindRelease,
 				Release: lease.Release{Keys: part, Successor: p.to, Unfit: p.unfit}}, now)
+			if len(c.releasing) == 0 {
+				c.written = c.version
+			}
 			for _, r := range part {
 				c.run[r.Key].release = seq
 				c.releasing[r.Key] = seq

@@ -52,6 +52,7 @@ type claims struct {
 
 	plan    *policy.Plan // of version
 	version uint64
+	written uint64                    // version by whose plan the first of releasing was written
 	moves   map[lease.Key]policy.Move // ours
 	over    map[lease.Key]bool        // held over our maximum
 

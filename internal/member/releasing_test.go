@@ -49,6 +49,39 @@ func TestBalanceWaitsForTheReleaseThatIsUnderWay(t *testing.T) {
 	assert.True(t, p.m.claims.waiting, "until it is heard of")
 }
 
+// Of two Releases the later one came into the log first, so the earlier one is void: what it was about is to go where the plan of now
+// wants it, but that may be where what is still under way goes by the plan before.
+func TestWhatBalanceWantsWaitsForReleasesThatWereWrittenByAnOlderPlan(t *testing.T) {
+	for _, c := range []struct {
+		name                    string
+		underway, older, forced bool
+		released                bool
+	}{
+		{"by an older plan", true, true, false, false},
+		{"by the same plan", true, false, false, true},
+		{"none is under way any more", false, true, false, true},
+		{"it may not be kept", true, true, true, true},
+	} {
+		s := newScript(t)
+		p, q := pair(s)
+		s.pass(20 * time.Second)
+		m, k := p.m, first(p)
+		m.claims.moves[k] = policy.Move{Key: k, From: p.id, To: q.id, Forced: c.forced}
+		m.claims.run[k].phase, m.claims.ready[k] = drained, true
+		m.claims.written = m.claims.version
+		if c.older {
+			m.claims.written--
+		}
+		if c.underway {
+			m.claims.releasing[part(9)] = 1
+		}
+		m.release(p.clock(false))
+		assert.Equal(t, !c.released, m.claims.ready[k], c.name)
+		assert.Equal(t, c.released, m.claims.releasing[k] != 0, c.name)
+		assert.Equal(t, !c.underway || !c.older, m.claims.written == m.claims.version, c.name)
+	}
+}
+
 // Nobody gets a key back that it has given up, though the holder does not give it up.
 func TestAKeyIsHandedToNobodyWhoHasAMarkAgainstIt(t *testing.T) {
 	s := newScript(t)

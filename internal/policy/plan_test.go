@@ -166,6 +166,17 @@ func TestPinnedKeysAreNobodysSurplusAndInNobodysShare(t *testing.T) {
 	assert.Equal(t, []int{5, 2}, g.counts(ns))
 }
 
+// What comes to who claims it by hand is in nobody's share from then on, so the shares of the rest are made anew.
+func TestAKeyThatComesToWhoClaimsItByHandLeavesTheShares(t *testing.T) {
+	g, ns := newGroup(), []string{"a", "b"}
+	g.join("a", "a", topics(3, "t"))
+	g.claim("a", key("t", 0), key("t", 1), key("t", 2))
+	g.joinPinned("b", "b", []lease.Key{key("t", 2)}, topics(3, "t"))
+	assert.Equal(t, []Move{{Key: key("t", 2), From: id("a"), To: id("b")}}, Compute(g.World).Moves())
+	assert.Equal(t, 2, g.settle(ns))
+	assert.Equal(t, []int{1, 2}, g.counts(ns))
+}
+
 func TestAnUnfitMarkCountsOnlyWhileSomeInterestedInstanceHasNone(t *testing.T) {
 	g, ns := newGroup(), []string{"a", "b"}
 	for _, n := range ns {

@@ -18,6 +18,9 @@ const noLimit int32 = math.MaxInt32
 //
 // What is best by 1 to 3 does not depend on who holds what, so a plan that is half carried out leaves the rest of
 // itself as the next plan: a shortest way has no shorter one from any of its points. That is why nothing is moved twice.
+// The rest has as many moves, but of answers that are equally good the next plan may choose another: who hands on by a
+// plan must not do so while something goes another way by an older one. And what comes to somebody who claims it by hand
+// leaves the shares when it has come, so that what is best is something else then, and may take a move more.
 type problem struct {
 	members   int
 	consumers []consumer

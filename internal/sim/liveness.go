@@ -22,8 +22,27 @@ type moveCount struct {
 	open    int64
 	plan    *policy.Plan
 	key     map[lease.Key]lease.InstanceID
-	changed int64 // offset of the newest record after which the plan wanted something else than before, but for what it had moved itself
+	changes []change
 	revived int64 // moves that the newest Release made wanted by its being a renewal
+}
+
+// change is a record after which the plan wants something else than before, but for what the record itself has moved.
+type change struct {
+	offset int64
+	known  lease.InstanceID // who had to reckon with it before it read it: of a Release that did no more than to move, its author
+}
+
+// since tells whether the plan was changed after an offset by what id could not know.
+func (c *moveCount) since(offset int64, id lease.InstanceID) bool {
+	for _, ch := range slices.Backward(c.changes) {
+		if ch.offset <= offset {
+			return false
+		}
+		if ch.known != id {
+			return true
+		}
+	}
+	return false
 }
 
 // read takes what a plan wants moved to somebody, and gives what of it the plan before did not want.
@@ -47,7 +66,7 @@ func (s *simulation) beginMoves() {
 	c := &s.ref.moved
 	c.read(s.ref.planner.Plan(s.ref.world))
 	s.live.MovesBound = c.open
-	c.changed = s.log.end() - 1
+	c.changes = []change{{offset: s.log.end() - 1}}
 }
 
 // beforeRelease finds out what a Release does to the plan beside what it moves: it shows that its author is alive, and so
@@ -92,14 +111,16 @@ func (s *simulation) noteMoves(e *entry) {
 		if a := e.origin.by; ev.Kind != lease.HandedOver || a == nil || a.leaving || e.rec.Release.Unfit || !a.wantsKey(ev.Key) {
 			continue // what is handed over otherwise is given up, not moved
 		}
+		if c.key[ev.Key] != ev.Instance && slices.Contains(c.plan.Overflow(e.rec.Instance), ev.Key) {
+			continue // so is what its holder must not run, where the plan would rather have it wait until something else has gone
+		}
 		moved = true
 		pinned = pinned || slices.Contains(s.ref.world.Instance(ev.Instance).Pinned, ev.Key)
 		s.live.Moves++
 		if c.key[ev.Key] == ev.Instance {
 			planned++
-		} else if c.changed > e.origin.readTo {
-			// Decided by a plan that was not the newest any more when the record came, be it by an earlier record of its author:
-			// it was for nothing, and is undone.
+		} else if c.since(e.origin.readTo, e.rec.Instance) {
+			// Decided by a plan that had changed when the record came: it was for nothing, and is undone.
 			s.live.MovesBound += 2
 		}
 	}
@@ -110,7 +131,11 @@ func (s *simulation) noteMoves(e *entry) {
 	before := c.open
 	news := c.read(plan)
 	if len(news) > 0 || !moved {
-		c.changed = e.offset
+		ch := change{offset: e.offset}
+		if e.rec.Kind == lease.KindRelease && !pinned && c.revived == 0 && !s.haunted() {
+			ch.known = e.rec.Instance
+		}
+		c.changes = append(c.changes, ch)
 	}
 	switch {
 	case !moved:

@@ -79,7 +79,9 @@ func (a *agent) join() {
 
 // want tells the member what its consumers want.
 func (a *agent) want() {
-	a.do(a.m.Want(a.plan.wanted, a.p.nowClocks()))
+	w := a.plan.wanted
+	w.FastReclaim = w.FastReclaim && len(w.Interests) > 0 // it is a consumer's option
+	a.do(a.m.Want(w, a.p.nowClocks()))
 }
 
 func (a *agent) step(events []lease.Event, now member.Now) {

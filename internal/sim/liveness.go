@@ -193,11 +193,15 @@ func (s *simulation) bounds() (owned, balanced time.Duration) {
 	death += time.Duration(len(s.agents)) * 50 * time.Millisecond
 	owned += max(death, s.lastWish-s.now)
 	// Then what it held is claimed: at once by the first in turn, a turn later by each further one, a second later by one
-	// who was refused; by a namesake that reclaims after its probe of a second; and kept for 5 s for consumers to come.
+	// who was refused; by a namesake that reclaims after its probe of a second. What was a namesake's, or is parked for one, is
+	// kept for 5 s for consumers to come.
 	turn := max(slowly(3*trip), 50*time.Millisecond)
 	owned += time.Duration(len(s.agents))*turn + slowly(time.Second)
 	if reclaims {
-		owned += slowly(time.Second + 5*time.Second)
+		owned += slowly(time.Second)
+	}
+	if reclaims || s.inherits(w) {
+		owned += slowly(5 * time.Second)
 	}
 	// Who gave a key up takes it again a minute later at most.
 	if s.marked(w) {
@@ -326,6 +330,18 @@ func (s *simulation) rest(since time.Duration, moves int64) {
 		s.checkBalance()
 		s.settled = true
 	})
+}
+
+// inherits tells whether somebody is the heir of a client id: of its earlier run, which parked, or of a namesake who leaves.
+func (s *simulation) inherits(w *lease.World) bool {
+	clients := map[string]bool{}
+	for i := range w.Instances() {
+		if i.Status != lease.Ended && clients[i.Client] {
+			return true
+		}
+		clients[i.Client] = clients[i.Client] || i.Status != lease.Ended
+	}
+	return false
 }
 
 // marked tells whether somebody is marked unfit for some key.

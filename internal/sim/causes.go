@@ -335,10 +335,9 @@ func (s *simulation) truncate(blind bool) bool {
 	if l.end()-n <= l.start {
 		return false
 	}
+	s.lost, l.blind = true, blind
 	cut := l.end() - n
 	l.cut(cut)
-	// A hole that is lost too leaves readers far beyond the end: that is out of range, whatever a fetch knows of epochs.
-	s.lost, l.blind = true, blind && l.end() == cut
 	s.tracef("the log loses @%d and what follows", cut)
 	s.lossUntil = s.now + 3*s.maxTTL
 	r := &s.ref
@@ -348,7 +347,7 @@ func (s *simulation) truncate(blind bool) bool {
 		}
 	}
 	for key, epoch := range r.lastEpoch {
-		r.lastEpoch[key] = min(epoch, l.end()-1) // below the cut there may be a hole: the log goes on where it begins
+		r.lastEpoch[key] = min(epoch, cut-1)
 	}
 	clear(r.firstJoin)
 	clear(r.endedAt)

@@ -124,7 +124,7 @@ func (p *process) start() {
 	p.phase, p.frozen, p.suspended, p.pending = scanning, false, false, nil
 	p.log, p.planner, p.beginner, p.agents = nil, nil, nil, nil
 	p.recent = [64]passed{}
-	p.lastRead, p.parked, p.ready = nil, nil, false
+	p.lastRead, p.parked, p.ready, p.rechecks = nil, nil, false, 0
 	p.aux = p.newProducer(nil, 1, p.timeout)
 	for i := range p.plan {
 		p.plan[i].wanted.Kept = nil // what was kept was the old run's

@@ -120,7 +120,7 @@ func TestAnAuditOfWhatMembersWroteFindsNothing(t *testing.T) {
 func TestAnAuditBlamesNobodyButForeigners(t *testing.T) {
 	var mu sync.Mutex
 	kinds := map[string]int{}
-	eachSeed(600_000, auditSeeds(), func(seed uint64) {
+	eachSeed(600_000, max(auditSeeds(), 80), func(seed uint64) { // fewer do not meet every kind of foreign record
 		s, es := written(t, seed, false)
 		if s.lost {
 			return

@@ -71,7 +71,7 @@ func (sp *space) let(proc int, c call) outcome {
 // work does what let remembers.
 func (sp *space) work(proc int, c call) outcome {
 	l := sp.locals[c.local].copyOf()
-	l.now += min(sp.step[proc]*timeOf(c.age), sp.step[proc]*timeOf(sp.oldest))
+	l.now += sp.elapsed(proc, c.age)
 	if l.begins != nil {
 		return sp.workToBegin(proc, l, c)
 	}
@@ -182,13 +182,8 @@ func (sp *space) grant(l *local, w *Wish) member.Output {
 		return l.m.Leave(true, 2*sp.horizon, now)
 	case Abandon:
 		return l.m.Abandon(now)
-	case Want:
-		return l.m.Want(w.Wanted, now)
 	case Seek:
 		return l.m.Seek(w.Key, lease.TopicID{}, w.Next, lease.NoEpoch, now)
-	case GiveUp:
-		held, _ := l.shared.Log.World().Lease(w.Key)
-		return l.m.GiveUp(w.Key, held.Epoch, now)
 	}
 	panic(fmt.Sprintf("explore: nobody can be asked to %s", wishNames[w.Kind]))
 }

@@ -48,26 +48,21 @@ type WishKind uint8
 
 // What an operator, an application or fate may wish.
 const (
-	Start   WishKind = iota + 1 // the process begins, or begins anew after a crash
-	Crash                       // kill -9; what is on its way stays there
+	Start   WishKind = iota + 1 // the process begins
 	Leave                       // Terminate(true)
 	Park                        // Terminate(false)
 	Abandon                     // Terminate whose time is up
-	Want                        // another Wanted
 	Seek                        // to Next
-	GiveUp                      // a key that its application does not finish
 )
 
-var wishNames = [...]string{Start: "start", Crash: "crash", Leave: "leave", Park: "park", Abandon: "abandon", Want: "want",
-	Seek: "seek", GiveUp: "giveup"}
+var wishNames = [...]string{Start: "start", Leave: "leave", Park: "park", Abandon: "abandon", Seek: "seek"}
 
 // Wish is one of them.
 type Wish struct {
-	Proc   string
-	Kind   WishKind
-	Wanted member.Wanted
-	Key    lease.Key
-	Next   int64
+	Proc string
+	Kind WishKind
+	Key  lease.Key
+	Next int64
 }
 
 func (c *Config) proc(name string) int {

@@ -131,7 +131,7 @@ func (sp *space) handing(proc int, id int32, age uint8) mask {
 	}
 	var h mask
 	at := *l
-	at.now += time.Duration(age) * sp.step[proc]
+	at.now += sp.elapsed(proc, age)
 	for i, k := range sp.cfg.Keys {
 		if l.m == nil {
 			break

@@ -63,7 +63,10 @@ func mix(a, b uint64) uint64 {
 	return hi ^ lo
 }
 
-func timeOf(age uint8) time.Duration { return time.Duration(age) }
+// elapsed is how far a process's clock has gone since it ran last, so many quanta ago.
+func (sp *space) elapsed(proc int, age uint8) time.Duration {
+	return sp.step[proc] * time.Duration(age)
+}
 
 // launch puts records on their way; false: there are too many.
 func (s *state) launch(records []int32) bool {
@@ -97,7 +100,7 @@ func (sp *space) actions(s *state, room []action) []action {
 			continue
 		}
 		l, proc := sp.locals[id], uint8(p)
-		if l.now+sp.step[p]*timeOf(s.age[p]) >= l.wake {
+		if l.now+sp.elapsed(p, s.age[p]) >= l.wake {
 			room = append(room, action{kind: tick, proc: proc})
 		}
 		if at, ok := sp.next(l.node, s.tip); ok {
@@ -176,13 +179,8 @@ func (sp *space) apply(s state, a action) (next state, ok bool, violation string
 	p := int(a.proc)
 	if a.kind == wish {
 		s.wished |= 1 << a.arg
-		w := &sp.cfg.Wishes[a.arg]
-		switch w.Kind {
-		case Start:
+		if sp.cfg.Wishes[a.arg].Kind == Start {
 			return sp.start(s, p)
-		case Crash:
-			s.local[p], s.age[p] = -1, 0
-			return s, true, ""
 		}
 	}
 	c := call{local: s.local[p], arg: a.arg, age: s.age[p], kind: a.kind}

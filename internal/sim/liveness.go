@@ -323,7 +323,7 @@ func (s *simulation) rest(since time.Duration, moves int64) {
 			s.rest(s.now, s.ref.moves)
 			return
 		}
-		if s.now-since < 2*s.maxTTL+time.Second {
+		if s.now-max(since, s.lastWish) < 2*s.maxTTL+time.Second {
 			s.rest(since, moves)
 			return
 		}

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -52,8 +53,8 @@ type process struct {
 	aux      *producer     // of snapshots, probes and bases
 	cursor   int64         // next offset to fetch
 	lastRead *entry
-	chain    uint64     // identifies the sequence of messages that its world has applied
-	recent   [64]passed // chain at the newest offsets
+	chain    uint64   // identifies the sequence of messages that its world has applied
+	read     []passed // every message of this run that it has applied
 	fetchRun int
 	parked   func() // a fetch that waits for something to arrive
 	readyAt  int64  // offset up to which it reads before it is ready
@@ -78,19 +79,27 @@ func (p *process) pass(e *entry, events []lease.Event) {
 		p.chain = 0
 	}
 	p.chain = link64(p.chain, e)
-	p.recent[e.offset%int64(len(p.recent))] = passed{e.offset, p.chain, p.nowClocks().Mono}
+	p.read = append(p.read, passed{e.offset, p.chain, p.nowClocks().Mono})
 }
 
-// chainAt is the process's history up to an offset, if it still knows.
+// chainAt is the process's history up to an offset that it has applied in this run.
 func (p *process) chainAt(offset int64) (uint64, bool) {
-	at := p.recent[max(0, offset)%int64(len(p.recent))]
-	return at.chain, at.offset == offset && at.chain != 0
+	at := p.passedAt(offset)
+	return at.chain, at.chain != 0
 }
 
-// readAt is when the process read an offset, if it still knows.
+// readAt is when the process read an offset in this run.
 func (p *process) readAt(offset int64) (time.Duration, bool) {
-	at := p.recent[max(0, offset)%int64(len(p.recent))]
-	return at.mono, at.offset == offset && at.chain != 0
+	at := p.passedAt(offset)
+	return at.mono, at.chain != 0
+}
+
+func (p *process) passedAt(offset int64) passed {
+	i, found := slices.BinarySearchFunc(p.read, offset, func(at passed, o int64) int { return cmp.Compare(at.offset, o) })
+	if !found {
+		return passed{}
+	}
+	return p.read[i]
 }
 
 // deliver runs something of one run of the process: at once, or when it wakes up, or never when that run is over.
@@ -123,7 +132,7 @@ func (p *process) start() {
 	p.run++
 	p.phase, p.frozen, p.suspended, p.pending = scanning, false, false, nil
 	p.log, p.planner, p.beginner, p.agents = nil, nil, nil, nil
-	p.recent = [64]passed{}
+	p.read = p.read[:0]
 	p.lastRead, p.parked, p.ready, p.rechecks = nil, nil, false, 0
 	p.aux = p.newProducer(nil, 1, p.timeout)
 	for i := range p.plan {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strings"
 
 	"github.com/IBM/sarama"
@@ -193,8 +194,8 @@ func (e *UnreachableError) Unwrap() []error {
 	return all
 }
 
-// add keeps the newest reason of each address, in the order in which they were first tried. That time was over says less than
-// what came before.
+// add keeps the newest reason of each address, in the order in which they were first tried. That our time was over, in whichever
+// step, says less than what came before.
 func (e *UnreachableError) add(addr string, err error) {
 	t := &ConnError{Addr: addr, Op: "reach", Err: err}
 	if c, ok := errors.AsType[*ConnError](err); ok && c.Addr == addr {
@@ -202,13 +203,23 @@ func (e *UnreachableError) add(addr string, err error) {
 	}
 	for i := range e.Tried {
 		if e.Tried[i].Addr == addr {
-			if !errors.Is(err, context.DeadlineExceeded) {
+			if !outOfTime(err) {
 				e.Tried[i] = t
 			}
 			return
 		}
 	}
 	e.Tried = append(e.Tried, t)
+}
+
+// outOfTime tells whether an attempt ended because our own time for it did, and the connection was closed under it then.
+func outOfTime(err error) bool {
+	for _, ours := range []error{context.DeadlineExceeded, context.Canceled, os.ErrDeadlineExceeded, net.ErrClosed} {
+		if errors.Is(err, ours) {
+			return true
+		}
+	}
+	return false
 }
 
 // Retriable tells whether the same call may succeed later without anybody changing a setting.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"os"
 	"testing"
 
 	"github.com/IBM/sarama"
@@ -100,4 +102,22 @@ func TestTheErrorOfAddressesSaysWhatEachDidAndNotMore(t *testing.T) {
 	refused.Cause = context.DeadlineExceeded
 	assert.Regexp(t, `; b:1: no answer: context deadline exceeded \(context deadline exceeded\)$`, refused.Error())
 	assert.ErrorIs(t, refused, ErrAuthentication)
+}
+
+func TestWhatAnAddressSaidIsNotForgottenWhenTimeIsOver(t *testing.T) {
+	for _, over := range []error{
+		noAnswer(context.DeadlineExceeded),
+		noAnswer(context.Canceled),
+		&ConnError{Addr: "a:1", Op: "write at", Err: &net.OpError{Op: "write", Err: os.ErrDeadlineExceeded}},
+		&ConnError{Addr: "a:1", Op: "read at", Err: &net.OpError{Op: "read", Err: net.ErrClosed}},
+	} {
+		tried := &UnreachableError{}
+		tried.add("a:1", over)
+		assert.True(t, outOfTime(tried), "better than nothing")
+		tried.add("a:1", openError("a:1", hintHungUp, io.EOF))
+		tried.add("a:1", over)
+		assert.ErrorContains(t, tried, hintHungUp)
+		tried.add("a:1", openError("a:1", "", sarama.ErrSASLAuthenticationFailed))
+		assert.NotContains(t, tried.Error(), hintHungUp, "the newest reason counts")
+	}
 }

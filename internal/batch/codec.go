@@ -10,7 +10,6 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
-	"github.com/pierrec/lz4/v4"
 )
 
 // codec is how a batch is compressed, as its attributes number it.
@@ -45,7 +44,6 @@ const (
 // point into them.
 type decompressor struct {
 	gzip  *gzip.Reader
-	lz4   *lz4.Reader
 	zstd  *zstd.Decoder
 	src   bytes.Reader
 	ratio [codecs]float64 // of the last batch: decompressed by compressed size
@@ -111,17 +109,6 @@ func (d *decompressor) gunzip(src []byte, limit int) (_ []byte, err error) {
 		size = int(min(int64(binary.LittleEndian.Uint32(src[len(src)-4:])), int64(len(src))*gzipMost, int64(limit)))
 	}
 	return readAll(d.gzip, size, limit)
-}
-
-func (d *decompressor) unlz4(src []byte, limit int) ([]byte, error) {
-	d.src.Reset(src)
-	defer d.src.Reset(nil)
-	if d.lz4 == nil {
-		d.lz4 = lz4.NewReader(&d.src)
-	} else {
-		d.lz4.Reset(&d.src)
-	}
-	return readAll(d.lz4, d.guess(lz4Codec, src, limit), limit)
 }
 
 // readAll reads src to its end, beginning with a buffer of size bytes.

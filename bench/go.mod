@@ -7,6 +7,7 @@ replace github.com/kafka-marshal/marshal => ../
 require (
 	github.com/IBM/sarama v1.61.1
 	github.com/kafka-marshal/marshal v0.0.0-00010101000000-000000000000
+	github.com/segmentio/kafka-go v0.4.51
 	github.com/sirupsen/logrus v1.10.2
 	github.com/twmb/franz-go v1.22.3
 	github.com/twmb/franz-go/pkg/kmsg v1.15.1

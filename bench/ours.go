@@ -35,7 +35,7 @@ func marshalBatches(ctx context.Context, s *sink) error {
 		}
 		more := true
 		for i := range b.Messages {
-			more = s.add(b.Messages[i].Value, b.Messages[i].Offset)
+			more = s.add(b.Messages[i].Value, b.Messages[i].Partition, b.Messages[i].Offset)
 		}
 		if err := b.Commit(); err != nil {
 			return err
@@ -58,7 +58,7 @@ func marshalFetch(ctx context.Context, s *sink) error {
 		if err != nil {
 			return err
 		}
-		more := s.add(msg.Value, msg.Offset)
+		more := s.add(msg.Value, msg.Partition, msg.Offset)
 		if err := c.Commit(msg); err != nil {
 			return err
 		}
@@ -78,7 +78,7 @@ func marshalMessages(ctx context.Context, s *sink) error {
 		if err != nil {
 			return err
 		}
-		more := s.add(msg.Value, msg.Offset)
+		more := s.add(msg.Value, msg.Partition, msg.Offset)
 		if err := msg.Commit(); err != nil {
 			return err
 		}
@@ -96,7 +96,7 @@ func marshalChannel(ctx context.Context, s *sink) error {
 	}
 	defer m.Terminate()
 	for msg := range c.ConsumeChannel() {
-		more := s.add(msg.Value, msg.Offset)
+		more := s.add(msg.Value, msg.Partition, msg.Offset)
 		if err := c.Commit(msg); err != nil {
 			return err
 		}

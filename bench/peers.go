@@ -3,64 +3,14 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math/rand/v2"
-	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/IBM/sarama"
-	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 )
-
-// produce writes the topic, unless it is there.
-func produce(ctx context.Context) error {
-	cl, err := kgo.NewClient(kgo.SeedBrokers(addresses()...), kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerLinger(10*time.Millisecond),
-		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MaxBufferedRecords(200_000))
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
-	create := kmsg.NewPtrCreateTopicsRequest()
-	create.TimeoutMillis = 10_000
-	t := kmsg.NewCreateTopicsRequestTopic()
-	t.Topic, t.NumPartitions, t.ReplicationFactor = *topic, partitions, 1
-	create.Topics = append(create.Topics, t)
-	answer, err := create.RequestWith(ctx, cl)
-	if err != nil {
-		return err
-	}
-	switch err := kerr.ErrorForCode(answer.Topics[0].ErrorCode); {
-	case errors.Is(err, kerr.TopicAlreadyExists):
-		return nil
-	case err != nil:
-		return err
-	}
-	fmt.Printf("writing %d messages of %d bytes to %s\n", *total, *size, *topic)
-	words := []string{"alpha", "bravo", "charlie", "delta", "echo", "foxtrot", "golf", "hotel", "india", "juliet"}
-	var failed atomic.Int64
-	for i := range *total {
-		v := strconv.AppendInt([]byte(`{"id":`), i, 10)
-		for len(v) < *size {
-			v = strconv.AppendInt(append(append(append(v, `,"`...), words[rand.IntN(len(words))]...), `":`...), rand.Int64N(1e9), 10)
-		}
-		v = v[:*size]
-		cl.Produce(ctx, &kgo.Record{Topic: *topic, Partition: int32(i % partitions), Key: v[6:14], Value: v}, func(_ *kgo.Record, err error) {
-			if err != nil {
-				failed.Add(1)
-			}
-		})
-	}
-	if err := cl.Flush(ctx); err != nil {
-		return err
-	}
-	if n := failed.Load(); n > 0 {
-		return fmt.Errorf("%d messages could not be written", n)
-	}
-	return nil
-}
 
 func franzGroup(ctx context.Context, s *sink) error     { return franz(ctx, s, false) }
 func franzGroupMark(ctx context.Context, s *sink) error { return franz(ctx, s, true) }
@@ -81,11 +31,11 @@ func franz(ctx context.Context, s *sink, mark bool) error {
 	defer cl.Close()
 	for s.n < *total {
 		fs := cl.PollFetches(ctx)
-		if err := ctx.Err(); err != nil {
+		if err := fs.Err(); err != nil {
 			return err
 		}
 		fs.EachRecord(func(r *kgo.Record) {
-			s.add(r.Value, r.Offset)
+			s.add(r.Value, r.Partition, r.Offset)
 			if mark {
 				cl.MarkCommitRecords(r)
 			}
@@ -105,17 +55,18 @@ func saramaGroup(ctx context.Context, s *sink) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	h := &handler{s: s, cancel: cancel}
-	err = g.Consume(ctx, []string{*topic}, h)
+	h := &handler{sink: s, cancel: cancel}
+	err = errors.Join(g.Consume(ctx, []string{*topic}, h), g.Close())
 	if h.n.Load() < *total {
 		return errors.Join(err, errors.New("ended early"))
 	}
-	return nil
+	return err
 }
 
 type handler struct {
-	s      *sink
+	sink   *sink
 	cancel func()
+	begin  sync.Once
 	n      atomic.Int64
 	bytes  atomic.Int64
 	sum    atomic.Int64
@@ -128,19 +79,35 @@ func (h *handler) Cleanup(sarama.ConsumerGroupSession) error { return nil }
 func (h *handler) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.ConsumerGroupClaim) error {
 	var n, bytes, sum int64
 	for m := range claim.Messages() {
-		n, bytes, sum = n+1, bytes+int64(len(m.Value)), sum+m.Offset
+		n, bytes, sum = n+1, bytes+int64(len(m.Value)), sum+weigh(m.Partition, m.Offset)
 		session.MarkMessage(m, "")
-		if n < 64 && m.Offset+1 < claim.HighWaterMarkOffset() {
+		if n < 64 && m.Offset+1 < *total/partitions {
 			continue
 		}
+		h.begin.Do(func() { h.sink.first = time.Now() })
 		h.bytes.Add(bytes)
 		h.sum.Add(sum)
 		if h.n.Add(n) == *total {
-			h.s.n, h.s.bytes, h.s.offsets = h.n.Load(), h.bytes.Load(), h.sum.Load()
-			h.s.done()
+			h.sink.n, h.sink.bytes, h.sink.sum = h.n.Load(), h.bytes.Load(), h.sum.Load()
+			h.sink.done()
 			h.cancel()
 		}
 		n, bytes, sum = 0, 0, 0
 	}
 	return nil
+}
+
+// kafkagoReader reads in a group; ReadMessage commits each message, which goes out once a second.
+func kafkagoReader(ctx context.Context, s *sink) error {
+	r := kafka.NewReader(kafka.ReaderConfig{
+		Brokers: addresses(), GroupID: group(), Topic: *topic, MaxBytes: 10e6, CommitInterval: time.Second, StartOffset: kafka.FirstOffset,
+	})
+	for s.n < *total {
+		m, err := r.ReadMessage(ctx)
+		if err != nil {
+			return errors.Join(err, r.Close())
+		}
+		s.add(m.Value, int32(m.Partition), m.Offset)
+	}
+	return r.Close()
 }

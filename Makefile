@@ -30,6 +30,7 @@ demo: ## Five worker processes through everything that goes wrong; MARSHAL_BROKE
 .PHONY: test
 test: ## All tests on the embedded broker, in random order
 	go test -shuffle=on -parallel 8 -timeout 10m $(TESTFLAGS) ./...
+	go -C bench test $(TESTFLAGS) ./...
 
 .PHONY: race
 race: ## The same with the race detector
@@ -49,7 +50,11 @@ fuzz: ## Every fuzz target for FUZZTIME=30s each
 	@.ci/fuzz $(FUZZTIME)
 
 .PHONY: bench
-bench: ## The benchmarks of this module: BENCH=regexp
+bench: ## Beside franz-go, sarama and kafka-go on a real Kafka: QUICK=1, EMBEDDED=1, ROUNDS=7, STRICT=1, TOPICS=name,... MARKDOWN=file, PROFILES=folder (docs/benchmarks.md)
+	@.ci/bench
+
+.PHONY: benchmarks
+benchmarks: ## The benchmarks of this module: BENCH=regexp
 	go test -run '^$$' -bench '$(BENCH)' -benchmem ./...
 
 .PHONY: explore

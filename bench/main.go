@@ -23,7 +23,7 @@ var (
 	quick    = flag.Bool("quick", false, "only what has 100 B values, and half of the messages")
 	embedded = flag.Bool("embedded", false, "the brokers are those of -serve: fewer messages")
 	rounds   = flag.Int("rounds", 7, "how often each mode reads each of its topics")
-	topics   = flag.String("topics", "", "only those whose names begin so, with commas")
+	topics   = flag.String("topics", "", "only these, with commas")
 	module   = flag.String("module", "", "the folder of the library, whose own benchmarks give the other bars; empty: without them")
 	strict   = flag.Bool("strict", false, "a missed bar is an error")
 	markdown = flag.String("markdown", "", "put the tables into this file, between its markers")

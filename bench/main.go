@@ -4,6 +4,7 @@
 //	bench -brokers 127.0.0.1:9092            write the topics, read them with every client, print the tables and the bars
 //	bench -brokers … -profile DIR            a CPU profile of each path, and its ten largest costs
 //	bench -brokers … -mode M -topic T -n N   read once and print the result as JSON: what each run does, in a process of its own
+//	bench -markdown PAGE -insert NAME=FILE   put a text into a page, between its markers
 //	bench -serve                             an embedded broker, until it is told to end
 package main
 
@@ -28,6 +29,7 @@ var (
 	strict   = flag.Bool("strict", false, "a missed bar is an error")
 	markdown = flag.String("markdown", "", "put the tables into this file, between its markers")
 	profiles = flag.String("profile", "", "write a CPU profile of each path into this folder, and print its costs")
+	inserted = flag.String("insert", "", "with -markdown: only put this in, name=file")
 	serving  = flag.Bool("serve", false, "be an embedded broker")
 
 	mode    = flag.String("mode", "", "read once in this mode")
@@ -57,6 +59,13 @@ func run(ctx context.Context) error {
 		return readOnce(ctx)
 	case *profiles != "":
 		return profileAll(ctx)
+	case *inserted != "":
+		name, file, _ := strings.Cut(*inserted, "=")
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		return insert(*markdown, map[string]string{name: string(text)})
 	}
 	return measure(ctx)
 }

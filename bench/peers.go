@@ -100,7 +100,8 @@ func (h *handler) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama
 // kafkagoReader reads in a group; ReadMessage commits each message, which goes out once a second.
 func kafkagoReader(ctx context.Context, s *sink) error {
 	r := kafka.NewReader(kafka.ReaderConfig{
-		Brokers: addresses(), GroupID: group(), Topic: *topic, MaxBytes: 10e6, CommitInterval: time.Second, StartOffset: kafka.FirstOffset,
+		Brokers: addresses(), GroupID: group(), Topic: *topic, StartOffset: kafka.FirstOffset, CommitInterval: time.Second,
+		MaxBytes: 10e6, MaxWait: 500 * time.Millisecond, // Close waits for it
 	})
 	for s.n < *total {
 		m, err := r.ReadMessage(ctx)

@@ -61,7 +61,9 @@ func contents() (cs []content) {
 	return cs
 }
 
-func (c content) wanted() bool { return *topics == "" || slices.Contains(strings.Split(*topics, ","), c.name) }
+func (c content) wanted() bool {
+	return *topics == "" || slices.Contains(strings.Split(*topics, ","), c.name)
+}
 
 func (c content) String() string {
 	batches := "1 MB"

@@ -29,7 +29,7 @@ func fill(ctx context.Context, c content) error {
 	create := kmsg.NewPtrCreateTopicsRequest()
 	create.TimeoutMillis = 10_000
 	t := kmsg.NewCreateTopicsRequestTopic()
-	t.Topic, t.NumPartitions, t.ReplicationFactor = c.name, partitions, 1
+	t.Topic, t.NumPartitions, t.ReplicationFactor = c.topic(), partitions, 1
 	forever := kmsg.NewCreateTopicsRequestTopicConfig()
 	forever.Name, forever.Value = "retention.ms", kmsg.StringPtr("-1") // the times of the records are always the same
 	t.Configs = append(t.Configs, forever)
@@ -39,10 +39,10 @@ func fill(ctx context.Context, c content) error {
 		return err
 	}
 	if err := kerr.ErrorForCode(answer.Topics[0].ErrorCode); err != nil {
-		return fmt.Errorf("create topic %s: %w", c.name, err)
+		return fmt.Errorf("create topic %s: %w", c.topic(), err)
 	}
 	if err := fillPartitions(ctx, cl, c); err != nil {
-		return errors.Join(fmt.Errorf("fill %s: %w", c.name, err), remove(c))
+		return errors.Join(fmt.Errorf("fill %s: %w", c.topic(), err), remove(c))
 	}
 	return nil
 }
@@ -67,28 +67,6 @@ func fillPartitions(ctx context.Context, cl *kgo.Client, c content) error {
 	return all
 }
 
-// remove deletes a topic, also after the run was told to end, so that there is never more than one to keep in memory.
-func remove(c content) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(addresses()...))
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
-	request := kmsg.NewPtrDeleteTopicsRequest()
-	request.TimeoutMillis = 10_000
-	request.TopicNames = []string{c.name}
-	t := kmsg.NewDeleteTopicsRequestTopic()
-	t.Topic = kmsg.StringPtr(c.name)
-	request.Topics = append(request.Topics, t)
-	answer, err := request.RequestWith(ctx, cl)
-	if err != nil {
-		return err
-	}
-	return kerr.ErrorForCode(answer.Topics[0].ErrorCode)
-}
-
 func fillPartition(ctx context.Context, cl *kgo.Client, c content, partition int32) error {
 	codec, err := kgo.DefaultCompressor(map[string]kgo.CompressionCodec{
 		"none": kgo.NoCompression(), "lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(), "snappy": kgo.SnappyCompression(), "gzip": kgo.GzipCompression(),
@@ -107,7 +85,7 @@ func fillPartition(ctx context.Context, cl *kgo.Client, c content, partition int
 			squeezed, kind := codec.Compress(new(bytes.Buffer), records)
 			b.Records, b.Attributes = squeezed, int16(kind)
 		}
-		if err := send(ctx, cl, c.name, partition, seal(b.AppendTo(nil))); err != nil {
+		if err := send(ctx, cl, c.topic(), partition, seal(b.AppendTo(nil))); err != nil {
 			return err
 		}
 	}

@@ -99,5 +99,3 @@ func measure(ctx context.Context) error {
 }
 
 func addresses() []string { return strings.Split(*brokers, ",") }
-
-func group() string { return fmt.Sprintf("bench-%s-%d", *mode, time.Now().UnixNano()) }

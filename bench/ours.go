@@ -12,7 +12,7 @@ import (
 func open() (*marshal.Marshaler, *marshal.Consumer, error) {
 	log := logrus.New()
 	log.Out = io.Discard
-	m, err := marshal.NewMarshaler("bench", group(), addresses(), marshal.WithLogger(log))
+	m, err := marshal.NewMarshaler("bench", group, addresses(), marshal.WithLogger(log))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -18,7 +18,7 @@ func franzGroupMark(ctx context.Context, s *sink) error { return franz(ctx, s, t
 // franz reads in a group with autocommit; mark: each record is marked, as a program with its own workers does.
 func franz(ctx context.Context, s *sink, mark bool) error {
 	o := []kgo.Opt{
-		kgo.SeedBrokers(addresses()...), kgo.ConsumeTopics(*topic), kgo.ConsumerGroup(group()), kgo.AutoCommitInterval(time.Second),
+		kgo.SeedBrokers(addresses()...), kgo.ConsumeTopics(*topic), kgo.ConsumerGroup(group), kgo.AutoCommitInterval(time.Second),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 	}
 	if mark {
@@ -49,7 +49,7 @@ func saramaGroup(ctx context.Context, s *sink) error {
 	c := sarama.NewConfig()
 	c.Version = sarama.MaxVersion
 	c.Consumer.Offsets.Initial = sarama.OffsetOldest
-	g, err := sarama.NewConsumerGroup(addresses(), group(), c)
+	g, err := sarama.NewConsumerGroup(addresses(), group, c)
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (h *handler) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama
 // kafkagoReader reads in a group; ReadMessage commits each message, which goes out once a second.
 func kafkagoReader(ctx context.Context, s *sink) error {
 	r := kafka.NewReader(kafka.ReaderConfig{
-		Brokers: addresses(), GroupID: group(), Topic: *topic, StartOffset: kafka.FirstOffset, CommitInterval: time.Second,
+		Brokers: addresses(), GroupID: group, Topic: *topic, StartOffset: kafka.FirstOffset, CommitInterval: time.Second,
 		MaxBytes: 10e6, MaxWait: 500 * time.Millisecond, // Close waits for it
 	})
 	for s.n < *total {

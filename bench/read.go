@@ -59,7 +59,7 @@ func sumOf(n int64) (sum int64) {
 
 // result is what one run came to, from before it connects to when it has the last message.
 type result struct {
-	Mode                 string
+	Mode, Group          string
 	Messages, Bytes, Sum int64
 	Seconds              float64
 	First                float64 // seconds until the first message: connecting, joining, the first fetch
@@ -75,6 +75,9 @@ func allocs(r result) float64        { return float64(r.Allocs) / float64(r.Mess
 func allocBytes(r result) float64    { return float64(r.AllocBytes) / float64(r.Messages) }
 func rss(r result) float64           { return r.RSS }
 func first(r result) float64         { return r.First }
+
+// group is the one that this process reads in.
+var group = fmt.Sprintf("bench-%d", time.Now().UnixNano())
 
 func readOnce(ctx context.Context) error {
 	read, ok := modes[*mode]
@@ -101,7 +104,7 @@ func readOnce(ctx context.Context) error {
 	s := &sink{}
 	s.done = func() {
 		end := time.Now()
-		r := result{Mode: *mode, Messages: s.n, Bytes: s.bytes, Sum: s.sum, CPU: cpu() - used, RSS: peakRSS()}
+		r := result{Mode: *mode, Group: group, Messages: s.n, Bytes: s.bytes, Sum: s.sum, CPU: cpu() - used, RSS: peakRSS()}
 		runtime.ReadMemStats(&after)
 		r.Seconds, r.First = end.Sub(begin).Seconds(), s.first.Sub(begin).Seconds()
 		r.Allocs, r.AllocBytes = after.Mallocs-before.Mallocs, after.TotalAlloc-before.TotalAlloc

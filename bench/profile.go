@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"regexp"
 	"strings"
 )
 
@@ -28,7 +31,8 @@ func profileAll(ctx context.Context) error {
 		if err := errors.Join(err, remove(c)); err != nil {
 			return err
 		}
-		out.WriteString(text)
+		fmt.Printf("\n%s\n", text)
+		fmt.Fprintln(&out, text)
 	}
 	if *markdown != "" {
 		return insert(*markdown, map[string]string{"profiles": out.String()})
@@ -36,32 +40,44 @@ func profileAll(ctx context.Context) error {
 	return nil
 }
 
+// profileTopic makes a table of the costs, a column for each mode.
 func profileTopic(ctx context.Context, c content) (string, error) {
-	var out strings.Builder
+	head, line, rows := "|", "|", make([]string, costs)
 	for _, mode := range c.modes {
 		file := filepath.Join(*profiles, c.name+"-"+mode+".prof")
 		r, err := runMode(ctx, mode, c, "-cpuprofile", file)
 		if err != nil {
 			return "", fmt.Errorf("%s, %s: %w", c.name, mode, err)
 		}
-		top, err := topCosts(ctx, file)
+		list, err := exec.CommandContext(ctx, "go", "tool", "pprof", "-top", fmt.Sprintf("-nodecount=%d", costs), file).Output()
 		if err != nil {
-			return "", err
+			return "", fmt.Errorf("pprof of %s: %w", file, err)
 		}
-		text := fmt.Sprintf("%s, %s: %.3f CPU s per million\n\n```\n%s```\n", mode, c.name, cpuPerMillion(r), top)
-		fmt.Println(text)
-		fmt.Fprintln(&out, text)
+		top := topCosts(string(list))
+		head += fmt.Sprintf(" %s, %.3f s |", mode, cpuPerMillion(r))
+		line += "---|"
+		for i := range rows {
+			cell := ""
+			if i < len(top) {
+				cell = top[i]
+			}
+			rows[i] += " " + cell + " |"
+		}
 	}
-	return out.String(), nil
+	return fmt.Sprintf("%s; CPU per million and where it goes:\n\n%s\n%s\n|%s\n", c, head, line, strings.Join(rows, "\n|")), nil
 }
 
-// topCosts are the functions with the most time of their own, as pprof lists them.
-func topCosts(ctx context.Context, file string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", "tool", "pprof", "-top", fmt.Sprintf("-nodecount=%d", costs), file)
-	out, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("pprof of %s: %w", file, err)
+// cost is a line of pprof's list: time of its own, its part of all, the parts so far, time with what it calls, its part, the name.
+var cost = regexp.MustCompile(`^\s*\S+\s+([\d.]+%)\s+[\d.]+%\s+\S+\s+[\d.]+%\s+(.*)$`)
+
+// topCosts are the functions with the most time of their own, with their part of all.
+func topCosts(list string) (top []string) {
+	lines := bufio.NewScanner(strings.NewReader(list))
+	for lines.Scan() {
+		if m := cost.FindStringSubmatch(lines.Text()); m != nil {
+			name := strings.TrimSuffix(m[2], " (inline)")
+			top = append(top, m[1]+" "+path.Base(name))
+		}
 	}
-	_, list, _ := strings.Cut(string(out), "Duration:")
-	return "Duration:" + list, nil
+	return top
 }

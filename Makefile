@@ -50,7 +50,7 @@ fuzz: ## Every fuzz target for FUZZTIME=30s each
 	@.ci/fuzz $(FUZZTIME)
 
 .PHONY: bench
-bench: ## Beside franz-go, sarama and kafka-go on a real Kafka: QUICK=1, EMBEDDED=1, ROUNDS=7, STRICT=1, TOPICS=name,... MARKDOWN=file, PROFILES=folder (docs/benchmarks.md)
+bench: ## Beside franz-go, sarama and kafka-go on a real Kafka: QUICK=1, EMBEDDED=1, ROUNDS=7, STRICT=1, TOPICS=name,... RESULTS=file, MARKDOWN=file, PROFILES=folder (docs/benchmarks.md)
 	@.ci/bench
 
 .PHONY: benchmarks

@@ -7,7 +7,7 @@ import (
 
 // values are those of one mode, in the order of the rounds.
 func (rs readings) values(of func(result) float64, mode string) (vs []float64) {
-	for _, round := range rs.rounds {
+	for _, round := range rs.Rounds {
 		if r, ok := round[mode]; ok {
 			vs = append(vs, of(r))
 		}
@@ -18,7 +18,7 @@ func (rs readings) values(of func(result) float64, mode string) (vs []float64) {
 // ratios are those of a mode to its peer within each round, so that what slows a whole round down cancels out; of several peers to
 // the one with the smallest value in that round.
 func (rs readings) ratios(of func(result) float64, mode string, peers ...string) (qs []float64) {
-	for _, round := range rs.rounds {
+	for _, round := range rs.Rounds {
 		mine, ok := round[mode]
 		best := math.NaN()
 		for _, p := range peers {

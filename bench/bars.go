@@ -15,12 +15,6 @@ type bar struct {
 	value      func(m measured) float64
 }
 
-// measured is everything that bars are made of.
-type measured struct {
-	topics []readings
-	own    figures
-}
-
 func (b bar) met(v float64) bool {
 	if b.least {
 		return v >= b.limit
@@ -92,7 +86,7 @@ func bars() []bar {
 		return bar{name: "allocs_" + name, unit: "per_record", limit: limit, value: func(m measured) float64 { return median(m.topic("100b").values(allocs, "marshal-"+name)) }}
 	}
 	own := func(name, unit string, limit float64, of func([]float64) float64, benchmark, figure string) bar {
-		return bar{name: name, unit: unit, limit: limit, value: func(m measured) float64 { return of(m.own[benchmark][figure]) }}
+		return bar{name: name, unit: unit, limit: limit, value: func(m measured) float64 { return of(m.Own[benchmark][figure]) }}
 	}
 	bs := []bar{
 		cpu("batches_100b", 0.70, "100b", "marshal-batches", "franz-group"),
@@ -116,7 +110,7 @@ func bars() []bar {
 		}},
 		bar{name: "rss_above_max", unit: "MiB", limit: 48, value: func(m measured) float64 {
 			above := math.NaN()
-			for _, rs := range m.topics {
+			for _, rs := range m.Topics {
 				above = larger(above, worst(rs, func(rs readings, mode string) float64 { return median(rs.values(rss, mode)) - maxBuffered }))
 			}
 			return above
@@ -124,7 +118,7 @@ func bars() []bar {
 		own("commit_ns_1", "ns", 60, median, "BenchmarkCommit/InOrder/1", "ns/op"),
 		own("commit_ns_8", "ns", 150, median, "BenchmarkCommit/InOrder/8", "ns/op"),
 		bar{name: "commit_allocs", unit: "per_commit", value: func(m measured) float64 {
-			return larger(largest(m.own["BenchmarkCommit/InOrder/1"]["allocs/op"]), largest(m.own["BenchmarkCommit/InOrder/8"]["allocs/op"]))
+			return larger(largest(m.Own["BenchmarkCommit/InOrder/1"]["allocs/op"]), largest(m.Own["BenchmarkCommit/InOrder/8"]["allocs/op"]))
 		}},
 		own("handover_p50_ms", "ms", 2, median, "BenchmarkHandover", "p50_ms"),
 		own("handover_p99_ms", "ms", 20, median, "BenchmarkHandover", "p99_ms"),
@@ -144,9 +138,9 @@ func worst(rs readings, of func(rs readings, mode string) float64) float64 {
 
 // topic gives what was read of one; nothing where it was not measured.
 func (m measured) topic(name string) readings {
-	i := slices.IndexFunc(m.topics, func(rs readings) bool { return rs.name == name })
+	i := slices.IndexFunc(m.Topics, func(rs readings) bool { return rs.Name == name })
 	if i < 0 {
 		return readings{}
 	}
-	return m.topics[i]
+	return m.Topics[i]
 }

@@ -19,7 +19,7 @@ func round(cpu map[string]float64) map[string]result {
 }
 
 func TestRatiosAreTakenWithinARound(t *testing.T) {
-	rs := readings{rounds: []map[string]result{
+	rs := readings{Rounds: []map[string]result{
 		round(map[string]float64{"a": 1, "b": 2, "c": 4}),
 		round(map[string]float64{"a": 10, "b": 20, "c": 5}), // the machine was slow, but not for c
 		round(map[string]float64{"a": 1, "b": 4}),
@@ -93,8 +93,8 @@ func TestVerdicts(t *testing.T) {
 		"franz-group": 1, "sarama-group": 1, "kafkago-reader": 4,
 	})
 	m := measured{
-		topics: []readings{{content: content{name: "100b"}, rounds: []map[string]result{all, all, all}}},
-		own:    figures{"BenchmarkCommit/InOrder/1": {"ns/op": {50, 70, 40}, "allocs/op": {0, 0, 1}}},
+		Topics: []readings{{content: content{Name: "100b"}, Rounds: []map[string]result{all, all, all}}},
+		Own:    figures{"BenchmarkCommit/InOrder/1": {"ns/op": {50, 70, 40}, "allocs/op": {0, 0, 1}}},
 	}
 	text, missed := verdicts(m)
 	assert.Equal(t, strings.Join([]string{

@@ -13,12 +13,12 @@ import (
 // readings are the results on one topic: of each round, by mode.
 type readings struct {
 	content
-	rounds []map[string]result
+	Rounds []map[string]result
 }
 
 // compare writes one topic after the other, has it read by its modes in turn, round after round, and removes it.
 func compare(ctx context.Context) (all []readings, err error) {
-	warm := content{name: "warm", size: 100, codec: "none", n: 80_000, modes: everyone}
+	warm := content{Name: "warm", Size: 100, Codec: "none", N: 80_000, Modes: everyone}
 	cs := contents()
 	if _, err := readTopic(ctx, warm, 1); err != nil { // the broker makes its own topics when the first group comes
 		return nil, err
@@ -26,7 +26,7 @@ func compare(ctx context.Context) (all []readings, err error) {
 	for _, c := range cs {
 		rs, err := readTopic(ctx, c, *rounds)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", c.name, err)
+			return nil, fmt.Errorf("%s: %w", c.Name, err)
 		}
 		all = append(all, rs)
 	}
@@ -42,13 +42,13 @@ func readTopic(ctx context.Context, c content, rounds int) (rs readings, err err
 	defer func() { err = errors.Join(err, remove(c)) }()
 	for i := range rounds {
 		round := map[string]result{}
-		for k := range c.modes {
-			m := c.modes[(i+k)%len(c.modes)] // each begins a round in turn
+		for k := range c.Modes {
+			m := c.Modes[(i+k)%len(c.Modes)] // each begins a round in turn
 			r, err := runMode(ctx, m, c)
 			if err != nil {
 				return rs, fmt.Errorf("round %d, %s: %w", i+1, m, err)
 			}
-			if err := agrees(r, c.n); err != nil {
+			if err := agrees(r, c.N); err != nil {
 				return rs, fmt.Errorf("round %d, %s: %w", i+1, m, err)
 			}
 			if err := finished(ctx, r, c); err != nil {
@@ -56,9 +56,9 @@ func readTopic(ctx context.Context, c content, rounds int) (rs readings, err err
 			}
 			round[m] = r
 			fmt.Printf("%s round %d  %-18s %6.2f M/s  %6.3f CPU s/M  %6.3f allocs  %5.0f B  %4.0f MiB  first after %.2f s\n",
-				c.name, i+1, m, rate(r)/1e6, cpuPerMillion(r), allocs(r), allocBytes(r), rss(r), first(r))
+				c.Name, i+1, m, rate(r)/1e6, cpuPerMillion(r), allocs(r), allocBytes(r), rss(r), first(r))
 		}
-		rs.rounds = append(rs.rounds, round)
+		rs.Rounds = append(rs.Rounds, round)
 	}
 	return rs, nil
 }
@@ -78,8 +78,8 @@ func finished(ctx context.Context, r result, c content) error {
 		return nil
 	}
 	committed, err := committedBy(ctx, r.Group, c.topic())
-	if err == nil && committed != c.n {
-		err = fmt.Errorf("%d of %d messages are committed", committed, c.n)
+	if err == nil && committed != c.N {
+		err = fmt.Errorf("%d of %d messages are committed", committed, c.N)
 	}
 	return err
 }
@@ -90,7 +90,7 @@ func runMode(ctx context.Context, mode string, c content, more ...string) (resul
 	if err != nil {
 		return result{}, err
 	}
-	args := append([]string{"-brokers", *brokers, "-topic", c.topic(), "-n", fmt.Sprint(c.n), "-mode", mode}, more...)
+	args := append([]string{"-brokers", *brokers, "-topic", c.topic(), "-n", fmt.Sprint(c.N), "-mode", mode}, more...)
 	cmd := exec.CommandContext(ctx, self, args...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()

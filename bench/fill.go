@@ -70,7 +70,7 @@ func fillPartitions(ctx context.Context, cl *kgo.Client, c content) error {
 func fillPartition(ctx context.Context, cl *kgo.Client, c content, partition int32) error {
 	codec, err := kgo.DefaultCompressor(map[string]kgo.CompressionCodec{
 		"none": kgo.NoCompression(), "lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(), "snappy": kgo.SnappyCompression(), "gzip": kgo.GzipCompression(),
-	}[c.codec])
+	}[c.Codec])
 	if err != nil {
 		return err
 	}

@@ -26,6 +26,7 @@ var (
 	rounds   = flag.Int("rounds", 7, "how often each mode reads each of its topics")
 	topics   = flag.String("topics", "", "only these, with commas")
 	module   = flag.String("module", "", "the folder of the library, whose own benchmarks give the other bars; empty: without them")
+	results  = flag.String("results", "", "keep what is measured in this file, and show what it has of other topics, too")
 	strict   = flag.Bool("strict", false, "a missed bar is an error")
 	markdown = flag.String("markdown", "", "put the tables into this file, between its markers")
 	profiles = flag.String("profile", "", "write a CPU profile of each path into this folder, and print its costs")
@@ -71,19 +72,23 @@ func run(ctx context.Context) error {
 }
 
 // measure does all of it and prints the bars at the end.
-func measure(ctx context.Context) error {
+func measure(ctx context.Context) (err error) {
 	begun := time.Now()
-	all, err := compare(ctx)
-	if err != nil {
+	var m measured
+	if m.Topics, err = compare(ctx); err != nil {
 		return err
 	}
-	m := measured{topics: all}
 	if *module != "" {
-		if m.own, err = ownFigures(ctx, *module); err != nil {
+		if m.Own, err = ownFigures(ctx, *module); err != nil {
 			return err
 		}
 	}
-	tables := tables(all)
+	if *results != "" {
+		if m, err = m.keep(*results); err != nil {
+			return err
+		}
+	}
+	tables := tables(m.Topics)
 	verdict, missed := verdicts(m)
 	fmt.Printf("\n%s\n%s", tables, verdict)
 	fmt.Printf("took %v\n", time.Since(begun).Round(time.Second))

@@ -13,10 +13,12 @@ import (
 	"strings"
 )
 
-// costs is how many of the largest costs of a path are shown.
-const costs = 10
+const (
+	costs    = 10 // how many of the largest of a path are shown
+	profiled = 3  // runs of a mode, whose samples count together
+)
 
-// profileAll has each mode read each of its topics once more, with a profile, and prints the largest costs.
+// profileAll has each mode read each of its topics some more times, with a profile, and prints the largest costs.
 func profileAll(ctx context.Context) error {
 	if err := os.MkdirAll(*profiles, 0o755); err != nil {
 		return err
@@ -43,18 +45,23 @@ func profileAll(ctx context.Context) error {
 // profileTopic makes a table of the costs, a column for each mode.
 func profileTopic(ctx context.Context, c content) (string, error) {
 	head, line, rows := "|", "|", make([]string, costs)
-	for _, mode := range c.modes {
-		file := filepath.Join(*profiles, c.name+"-"+mode+".prof")
-		r, err := runMode(ctx, mode, c, "-cpuprofile", file)
-		if err != nil {
-			return "", fmt.Errorf("%s, %s: %w", c.name, mode, err)
+	for _, mode := range c.Modes {
+		pprof := []string{"tool", "pprof", "-top", fmt.Sprintf("-nodecount=%d", costs)}
+		var used []float64
+		for i := range profiled {
+			file := filepath.Join(*profiles, fmt.Sprintf("%s-%s-%d.prof", c.Name, mode, i+1))
+			r, err := runMode(ctx, mode, c, "-cpuprofile", file)
+			if err != nil {
+				return "", fmt.Errorf("%s, %s: %w", c.Name, mode, err)
+			}
+			used, pprof = append(used, cpuPerMillion(r)), append(pprof, file)
 		}
-		list, err := exec.CommandContext(ctx, "go", "tool", "pprof", "-top", fmt.Sprintf("-nodecount=%d", costs), file).Output()
+		list, err := exec.CommandContext(ctx, "go", pprof...).Output()
 		if err != nil {
-			return "", fmt.Errorf("pprof of %s: %w", file, err)
+			return "", fmt.Errorf("%s, %s: pprof: %w", c.Name, mode, err)
 		}
 		top := topCosts(string(list))
-		head += fmt.Sprintf(" %s, %.3f s |", mode, cpuPerMillion(r))
+		head += fmt.Sprintf(" %s, %.3f s |", mode, median(used))
 		line += "---|"
 		for i := range rows {
 			cell := ""

@@ -23,7 +23,7 @@ type writer struct {
 }
 
 func newWriter(c content, partition int32) *writer {
-	return &writer{content: c, random: rand.New(rand.NewPCG(1, uint64(partition))), left: c.n / partitions}
+	return &writer{content: c, random: rand.New(rand.NewPCG(1, uint64(partition))), left: c.N / partitions}
 }
 
 var words = []string{"alpha", "bravo", "charlie", "delta", "echo", "foxtrot", "golf", "hotel", "india", "juliet"}
@@ -31,7 +31,7 @@ var words = []string{"alpha", "bravo", "charlie", "delta", "echo", "foxtrot", "g
 // batch appends the records of the next batch and tells how many they are.
 func (w *writer) batch(dst []byte) ([]byte, int32) {
 	var n int32
-	for w.left > 0 && (w.content.records == 0 || int(n) < w.content.records) && len(dst)+w.size+keyBytes+32 <= batchBytes {
+	for w.left > 0 && (w.content.Records == 0 || int(n) < w.content.Records) && len(dst)+w.Size+keyBytes+32 <= batchBytes {
 		dst = w.record(dst, n)
 		n++
 		w.left--
@@ -43,18 +43,18 @@ func (w *writer) batch(dst []byte) ([]byte, int32) {
 func (w *writer) record(dst []byte, delta int32) []byte {
 	v := strconv.AppendInt(append(w.value[:0], `{"id":`...), 1e9+w.next, 10)
 	key := v[len(v)-keyBytes:]
-	for len(v) < w.size {
+	for len(v) < w.Size {
 		v = strconv.AppendInt(append(append(append(v, `,"`...), words[w.random.IntN(len(words))]...), `":`...), w.random.Int64N(1e9), 10)
 	}
-	w.value, v = v, v[:w.size]
+	w.value, v = v, v[:w.Size]
 
 	var head [2 * binary.MaxVarintLen64]byte
 	h := append(head[:0], 0, 0) // no attributes, written when the first was
 	h = binary.AppendVarint(h, int64(delta))
 	h = binary.AppendVarint(h, keyBytes)
 	var valueLength [binary.MaxVarintLen64]byte
-	l := binary.AppendVarint(valueLength[:0], int64(w.size))
-	dst = binary.AppendVarint(dst, int64(len(h)+keyBytes+len(l)+w.size+1))
+	l := binary.AppendVarint(valueLength[:0], int64(w.Size))
+	dst = binary.AppendVarint(dst, int64(len(h)+keyBytes+len(l)+w.Size+1))
 	dst = append(append(append(append(dst, h...), key...), l...), v...)
 	return append(dst, 0) // no headers
 }

@@ -10,13 +10,13 @@ import (
 )
 
 func TestBatchesAreWhatIsSaid(t *testing.T) {
-	for _, c := range []content{{size: 100, n: 400_000}, {size: 1024, n: 16_000}, {size: 100, n: 4_000, records: 100}} {
+	for _, c := range []content{{Size: 100, N: 400_000}, {Size: 1024, N: 16_000}, {Size: 100, N: 4_000, Records: 100}} {
 		w := newWriter(c, 3)
 		var records int64
 		for w.left > 0 {
 			batch, n := w.batch(nil)
-			if c.records > 0 {
-				assert.EqualValues(t, c.records, n)
+			if c.Records > 0 {
+				assert.EqualValues(t, c.Records, n)
 			} else if w.left > 0 {
 				assert.Greater(t, len(batch), batchBytes*99/100)
 			}
@@ -28,12 +28,12 @@ func TestBatchesAreWhatIsSaid(t *testing.T) {
 				require.NoError(t, r.ReadFrom(batch[:at+int(length)]))
 				batch = batch[at+int(length):]
 				require.Equal(t, i, r.OffsetDelta)
-				require.Len(t, r.Value, c.size)
+				require.Len(t, r.Value, c.Size)
 				require.Len(t, r.Key, keyBytes)
 				require.Empty(t, r.Headers)
 			}
 			require.Empty(t, batch)
 		}
-		assert.Equal(t, c.n/partitions, records)
+		assert.Equal(t, c.N/partitions, records)
 	}
 }

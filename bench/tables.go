@@ -17,7 +17,7 @@ func tables(all []readings) string {
 		if i > 0 {
 			fmt.Fprintln(&out)
 		}
-		fmt.Fprintf(&out, "%s; %d rounds\n\n", rs.content, len(rs.rounds))
+		fmt.Fprintf(&out, "%s; %d rounds\n\n", rs.content, len(rs.Rounds))
 		fmt.Fprintln(&out, "| mode | million/s | CPU s per million | CPU ÷ franz-group (least to most) | allocations per record | bytes per record | peak RSS, MiB | first message, s |")
 		fmt.Fprintln(&out, "|---|---:|---:|---:|---:|---:|---:|---:|")
 		for _, mode := range modeOrder {

@@ -9,12 +9,12 @@ import (
 
 // content says what a topic holds and who reads it.
 type content struct {
-	name    string
-	size    int    // bytes of a value
-	codec   string // none, lz4, zstd, snappy or gzip
-	records int    // in a batch; 0: as many as a batch of 1 MB holds before it is compressed
-	n       int64  // messages
-	modes   []string
+	Name    string
+	Size    int    // bytes of a value
+	Codec   string // none, lz4, zstd, snappy or gzip
+	Records int    // in a batch; 0: as many as a batch of 1 MB holds before it is compressed
+	N       int64  // messages
+	Modes   []string
 }
 
 var (
@@ -40,7 +40,7 @@ func contents() (cs []content) {
 		if *embedded {
 			n /= 2
 		}
-		c := content{name: name, size: size, codec: codec, records: records, n: n / partitions * partitions, modes: modes}
+		c := content{Name: name, Size: size, Codec: codec, Records: records, N: n / partitions * partitions, Modes: modes}
 		if c.wanted() {
 			cs = append(cs, c)
 		}
@@ -67,16 +67,16 @@ func contents() (cs []content) {
 }
 
 // topic is what its topic is called: nobody meets the topics of a run that was cut off.
-func (c content) topic() string { return fmt.Sprintf("bench-%d-%s", os.Getpid(), c.name) }
+func (c content) topic() string { return fmt.Sprintf("bench-%d-%s", os.Getpid(), c.Name) }
 
 func (c content) wanted() bool {
-	return *topics == "" || slices.Contains(strings.Split(*topics, ","), c.name)
+	return *topics == "" || slices.Contains(strings.Split(*topics, ","), c.Name)
 }
 
 func (c content) String() string {
 	batches := "1 MB"
-	if c.records > 0 {
-		batches = fmt.Sprintf("%d records", c.records)
+	if c.Records > 0 {
+		batches = fmt.Sprintf("%d records", c.Records)
 	}
-	return fmt.Sprintf("%s: %d messages of %d B, codec %s, batches of %s", c.name, c.n, c.size, c.codec, batches)
+	return fmt.Sprintf("%s: %d messages of %d B, codec %s, batches of %s", c.Name, c.N, c.Size, c.Codec, batches)
 }

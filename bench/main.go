@@ -26,7 +26,7 @@ var (
 	rounds   = flag.Int("rounds", 7, "how often each mode reads each of its topics")
 	topics   = flag.String("topics", "", "only these, with commas")
 	module   = flag.String("module", "", "the folder of the library, whose own benchmarks give the other bars; empty: without them")
-	results  = flag.String("results", "", "keep what is measured in this file, and show what it has of other topics, too")
+	results  = flag.String("results", "", "add what is measured to this file, and show all that it has")
 	strict   = flag.Bool("strict", false, "a missed bar is an error")
 	markdown = flag.String("markdown", "", "put the tables into this file, between its markers")
 	profiles = flag.String("profile", "", "write a CPU profile of each path into this folder, and print its costs")

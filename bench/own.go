@@ -52,15 +52,19 @@ func (f figures) read(out string) (n int) {
 		}
 		n++
 		fmt.Println(lines.Text())
-		if f[m[1]] == nil {
-			f[m[1]] = map[string][]float64{}
-		}
 		words := strings.Fields(m[2])
 		for i := 0; i+1 < len(words); i += 2 {
 			if v, err := strconv.ParseFloat(words[i], 64); err == nil {
-				f[m[1]][words[i+1]] = append(f[m[1]][words[i+1]], v)
+				f.add(m[1], words[i+1], v)
 			}
 		}
 	}
 	return n
+}
+
+func (f figures) add(name, unit string, values ...float64) {
+	if f[name] == nil {
+		f[name] = map[string][]float64{}
+	}
+	f[name][unit] = append(f[name][unit], values...)
 }

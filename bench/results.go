@@ -14,8 +14,8 @@ type measured struct {
 	Own    figures
 }
 
-// keep writes what was measured to a file and gives all that the file has then: a topic, or a benchmark of the library, takes the
-// place of what was measured of it before. So a part can be measured again, or one after the other.
+// keep adds what was measured to a file and gives all that the file has then, so that it can be measured in parts. To begin anew, remove
+// the file.
 func (m measured) keep(file string) (all measured, err error) {
 	text, err := os.ReadFile(file)
 	if err == nil {
@@ -24,27 +24,30 @@ func (m measured) keep(file string) (all measured, err error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return all, err
 	}
-	all = all.with(m)
+	all = all.and(m)
 	if text, err = json.Marshal(all); err != nil {
 		return all, err
 	}
 	return all, os.WriteFile(file, text, 0o644)
 }
 
-func (m measured) with(newer measured) measured {
-	for _, rs := range newer.Topics {
-		same := func(x readings) bool { return x.Name == rs.Name }
-		if i := slices.IndexFunc(m.Topics, same); i >= 0 {
-			m.Topics[i] = rs
-		} else {
+// and adds rounds to those of the same topic, and runs to those of the same benchmark.
+func (m measured) and(more measured) measured {
+	for _, rs := range more.Topics {
+		i := slices.IndexFunc(m.Topics, func(x readings) bool { return x.String() == rs.String() })
+		if i < 0 {
 			m.Topics = append(m.Topics, rs)
+			continue
 		}
+		m.Topics[i].Rounds = append(m.Topics[i].Rounds, rs.Rounds...)
 	}
-	for name, f := range newer.Own {
-		if m.Own == nil {
-			m.Own = figures{}
+	if m.Own == nil {
+		m.Own = figures{}
+	}
+	for name, units := range more.Own {
+		for unit, values := range units {
+			m.Own.add(name, unit, values...)
 		}
-		m.Own[name] = f
 	}
 	return m
 }

@@ -38,7 +38,10 @@ type rationalizer struct {
 	newest  int64         // largest timestamp seen, Unix ms
 
 	ailments ailments
-	heard    time.Time // when the newest answer came; of the goroutine that follows
+
+	// of the goroutine that follows
+	heard time.Time // when the newest answer came
+	calm  calm
 }
 
 // group is what this process knows of one group: its world, and its members that live here.
@@ -85,7 +88,9 @@ func (r *recordReader) decode(e *entry) {
 }
 
 func newRationalizer(c *KafkaCluster, shard int32) *rationalizer {
-	return &rationalizer{c: c, shard: shard, groups: map[string]*group{}, topicID: c.topicID, next: -1, known: make(chan struct{})}
+	return &rationalizer{
+		c: c, shard: shard, groups: map[string]*group{}, topicID: c.topicID, next: -1, known: make(chan struct{}), calm: calm{beat: c.set.beat},
+	}
 }
 
 func (r *rationalizer) fields() logrus.Fields {
@@ -178,7 +183,10 @@ func (r *rationalizer) follow(ctx context.Context, t *tail) error {
 		r.trouble.Store(nil)
 		r.heard = time.Now()
 		r.ailments.over("read")
-		wait = shardWait
+		wait, t.least = shardWait, 1
+		if d := r.calm.gather(batch.records, batch.stirs, r.heard); d > 0 {
+			wait, t.least = d, gatherBytes
+		}
 	}
 }
 
@@ -272,6 +280,8 @@ func (r *rationalizer) setPosition(next int64) {
 type pass struct {
 	r       *rationalizer
 	touched []*group
+	records int
+	stirs   bool // some are of groups of ours, and more than heartbeats
 }
 
 func (p *pass) take(e *entry) {
@@ -281,6 +291,7 @@ func (p *pass) take(e *entry) {
 	r.next = e.offset + 1
 	g := r.groups[string(e.key)]
 	r.mu.Unlock()
+	p.records++
 	if g == nil {
 		if r.watch != nil {
 			r.watch.meet(string(e.key))
@@ -295,8 +306,10 @@ func (p *pass) take(e *entry) {
 	switch {
 	case g.live:
 		g.apply(e)
+		p.stirs = p.stirs || g.reading.record.Kind != lease.KindHeartbeat
 	case g.collecting:
 		g.waiting = append(g.waiting, e.copy())
+		p.stirs = true
 	case r.watch != nil:
 		r.watch.retry(g, e)
 	}

@@ -38,6 +38,7 @@ type tail struct {
 	start     int64 // the log's start, as the newest answer has it
 	epoch     int32 // leader epoch of the newest batch read
 	following bool  // something was read before: a log that changed is to be noticed
+	least     int32 // bytes that the broker waits for, as long as a poll waits at most
 }
 
 // entry is one message of a shard. Its slices are valid during the call that it is passed to.
@@ -48,7 +49,7 @@ type entry struct {
 }
 
 func newTail(c *KafkaCluster, shard int32) *tail {
-	return &tail{c: c, shard: shard, topicID: c.topicID, epoch: -1}
+	return &tail{c: c, shard: shard, topicID: c.topicID, epoch: -1, least: 1}
 }
 
 // seek continues at offset, forgetting what was read.
@@ -142,6 +143,7 @@ func (t *tail) pollOnce(ctx context.Context, wait time.Duration, each func(*entr
 		Topic: t.c.set.topic, TopicID: t.topicID, Partition: t.shard, Offset: t.next,
 		LeaderEpoch: leader.LeaderEpoch, LastEpoch: t.epoch, MaxBytes: shardBytes,
 	}
+	t.conn.WaitFor(t.least)
 	if err := t.conn.Send([]kafka.FetchPart{part}, wait); err != nil {
 		return err
 	}

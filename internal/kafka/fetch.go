@@ -71,6 +71,9 @@ func (c *Client) OpenFetch(ctx context.Context, broker int32, s FetchSettings) (
 // Broker is the broker at the other end.
 func (f *FetchConn) Broker() int32 { return f.broker }
 
+// WaitFor sets how many bytes the broker waits for, from the next Send on.
+func (f *FetchConn) WaitFor(bytes int32) { f.set.MinBytes = bytes }
+
 // byID is the first version of Fetch that names topics by their ids, byName the last that does by name.
 const (
 	byID   = 13

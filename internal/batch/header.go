@@ -99,10 +99,11 @@ func (h *header) parse(b []byte) error {
 
 // isAbort tells whether the control batch b ends its producer's transaction by abortion.
 func (h *header) isAbort(b []byte) bool {
-	rec, at, ok := cutRecord(b[headerSize:])
+	at, end, ok := cutRecord(b, headerSize)
 	if !ok || h.count == 0 || h.attrs&attrCodec != 0 {
 		return false
 	}
+	rec := b[:end]
 	_, _, at, ok = recordHead(rec, at)
 	if !ok {
 		return false

@@ -107,7 +107,7 @@ func (f *lz4Frame) room(guess, limit int) ([]byte, error) {
 		}
 		guess = int(f.size)
 	}
-	return make([]byte, 0, guess), nil
+	return Buffer(guess)[:0], nil
 }
 
 // decode appends the content of the frame to out, which never gets more than limit bytes.

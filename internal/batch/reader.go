@@ -21,9 +21,10 @@ type Reader struct {
 
 	// The current batch.
 	header
-	records []byte // still to be read
-	left    int    // how many
-	delta   int64  // of the last record read; records rise
+	records []byte
+	at      int   // where the next one begins
+	left    int   // how many are to come
+	delta   int64 // of the last record read; records rise
 	size    int
 	slab    headerSlab
 
@@ -105,27 +106,27 @@ func (r *Reader) open(b []byte) error {
 	if r.count > len(r.records)/minRecord {
 		return fmt.Errorf("%d records in %d bytes: %w", r.count, len(r.records), ErrMalformed)
 	}
-	r.left, r.delta = r.count, -1
+	r.at, r.left, r.delta = 0, r.count, -1
 	return nil
 }
 
 // Record reads the next record of the batch into m (which must be zeroed); false: the batch is at its end or Err is set.
 func (r *Reader) Record(m *sarama.ConsumerMessage) bool {
 	for r.left > 0 {
-		rec, at, ok := cutRecord(r.records)
+		begin, end, ok := cutRecord(r.records, r.at)
 		if !ok {
 			return r.malformed("length")
 		}
-		rest := r.records[len(rec):]
-		timeDelta, delta, at, ok := recordHead(rec, at)
+		rec := r.records[:end:end]
+		timeDelta, delta, at, ok := recordHead(rec, begin)
 		if !ok || delta <= r.delta || delta > r.last-r.base {
 			return r.malformed("offset")
 		}
 		r.left--
-		if r.left == 0 && len(rest) > 0 {
+		if r.left == 0 && end < len(r.records) {
 			return r.malformed("end")
 		}
-		r.records, r.delta = rest, delta
+		r.at, r.delta = end, delta
 		offset := r.base + delta
 		if offset < r.next {
 			continue
@@ -136,7 +137,7 @@ func (r *Reader) Record(m *sarama.ConsumerMessage) bool {
 		if m.Value, at, ok = blob(rec, at); !ok {
 			return r.malformed("value")
 		}
-		if at != len(rec)-1 || rec[at] != 0 {
+		if at != end-1 || rec[at] != 0 {
 			if m.Headers, ok = r.slab.read(rec, at, r.left+1); !ok {
 				return r.malformed("headers")
 			}

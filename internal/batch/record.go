@@ -9,14 +9,13 @@ import (
 // minRecord is the least that a record takes: length, attributes, two deltas, key, value and number of headers.
 const minRecord = 7
 
-// cutRecord gives the first record of recs, with its length in front, and where it begins behind that.
-func cutRecord(recs []byte) (rec []byte, at int, ok bool) {
-	n, at := varint(recs, 0)
-	if at == 0 || n < minRecord-1 || n > int64(len(recs)-at) {
-		return nil, 0, false
+// cutRecord finds the record whose length stands at b[at:]: it is b[begin:end].
+func cutRecord(b []byte, at int) (begin, end int, ok bool) {
+	n, at := varint(b, at)
+	if at == 0 || n < minRecord-1 || n > int64(len(b)-at) {
+		return 0, 0, false
 	}
-	end := at + int(n)
-	return recs[:end:end], at, true
+	return at, at + int(n), true
 }
 
 // recordHead reads what comes before a record's key, from at on. The first byte holds attributes, of which there are none.

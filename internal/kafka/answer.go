@@ -58,7 +58,7 @@ func (f *FetchConn) buffer(size int) *FetchAnswer {
 		*a = FetchAnswer{Parts: a.Parts[:0], buf: a.buf[:size], conn: f}
 		return a
 	}
-	return &FetchAnswer{buf: make([]byte, size), conn: f}
+	return &FetchAnswer{buf: batch.Buffer(size), conn: f}
 }
 
 const maxWaste = 4 << 10

@@ -10,15 +10,17 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
 const (
 	costs    = 10 // how many of the largest of a path are shown
 	profiled = 3  // runs of a mode, whose samples count together
+	nearest  = "franz-group"
 )
 
-// profileAll has each mode read each of its topics some more times, with a profile, and prints the largest costs.
+// profileAll has our modes and the nearest peer read each of their topics some more times, with a profile, and prints the largest costs.
 func profileAll(ctx context.Context) error {
 	if err := os.MkdirAll(*profiles, 0o755); err != nil {
 		return err
@@ -46,6 +48,9 @@ func profileAll(ctx context.Context) error {
 func profileTopic(ctx context.Context, c content) (string, error) {
 	head, line, rows := "|", "|", make([]string, costs)
 	for _, mode := range c.Modes {
+		if !slices.Contains(ours, mode) && mode != nearest {
+			continue
+		}
 		pprof := []string{"tool", "pprof", "-top", fmt.Sprintf("-nodecount=%d", costs)}
 		var used []float64
 		for i := range profiled {

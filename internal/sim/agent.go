@@ -189,7 +189,7 @@ func (a *agent) append(rec lease.Record) {
 		})
 		return
 	}
-	a.out.add(rec, nil, origin{by: a, readTo: a.p.log.World().Last()})
+	a.out.add(rec, nil, origin{by: a, readTo: a.p.log.World().Last(), strange: a.p.strange()})
 }
 
 // noteWritten counts what can be told from the records that a member writes.

@@ -97,14 +97,13 @@ func (s *simulation) sameHistory(p *process) bool {
 	if e := s.log.at(p.cursor); e != nil && s.now-e.real > s.ttl/2 {
 		return false
 	}
-	e := s.log.before(p.cursor - 1)
-	if e == nil || p.chain == e.chain {
-		return true
-	}
-	if !s.lost {
-		return false
-	}
-	return !s.diverged(p)
+	return !p.strange() || s.lost && !s.diverged(p)
+}
+
+// strange tells whether what a process has applied is not what the log says.
+func (p *process) strange() bool {
+	e := p.sim.log.before(p.cursor - 1)
+	return e != nil && p.chain != e.chain
 }
 
 // diverged tells whether somebody who runs has read another history than p has, as far as both remember.

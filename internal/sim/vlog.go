@@ -16,10 +16,11 @@ var topicID = lease.TopicID{0xc0}
 
 // origin says who wrote a record, and what it knew: the checkers look at it, the code under test does not.
 type origin struct {
-	by     *agent // nil: none of the members
-	readTo int64  // the newest offset that the author had applied when it decided
-	chain  uint64 // of a snapshot: the history that its author had applied up to Upto
-	raw    string // what kind of injected record it is; "" for a member's
+	by      *agent // nil: none of the members
+	readTo  int64  // the newest offset that the author had applied when it decided
+	strange bool   // what it had applied is not what the log says: the log has lost records
+	chain   uint64 // of a snapshot: the history that its author had applied up to Upto
+	raw     string // what kind of injected record it is; "" for a member's
 }
 
 // entry is one message of the shard.

@@ -38,7 +38,7 @@ func TestTakingTheOfferedMessageBackRacesWithTheApplicationAndTheEnd(t *testing.
 		r := newReading(m, new(life))
 		cl.reading.Store(r)
 		p := newPartition(cl, 9, lease.TopicID{}, 0, 10)
-		r.current, r.hand, r.pumping = p, []*Message{{from: p}, {from: p}, {from: p}}, true
+		r.current, r.hand, r.pumping = p, []Message{{from: p}, {from: p}, {from: p}}, true
 		var wg sync.WaitGroup
 		wg.Go(r.pump)
 		<-r.channel

@@ -346,15 +346,10 @@ func (p *partition) advance(next int64) error {
 // passQueued drops what is fetched below next. Called with p.mu held.
 func (p *partition) passQueued(next int64) {
 	for len(p.queue) > 0 {
-		s := &p.queue[0]
-		i, _ := slices.BinarySearchFunc(s.messages, next, func(m Message, next int64) int { return cmp.Compare(m.Offset, next) })
-		s.messages = s.messages[i:]
-		if len(s.messages) > 0 {
+		if p.queue[0].Pass(next); p.queue[0].Left() > 0 {
 			return
 		}
-		p.buffer(-s.bytes)
-		p.queue[0] = slab{}
-		p.queue = p.queue[1:]
+		p.pop()
 	}
 	if p.next < next {
 		p.next, p.lastEpoch = next, -1

@@ -41,16 +41,22 @@ func (b *fetchBroker) deliver(decoder *batch.Reader, a *asked, part *kafka.Fetch
 		return
 	}
 	in := intake{p: p, fetches: a.fetches, next: a.offset, end: end, limit: 2 * b.shareOf()}
+	suspect := p.suspects(a.offset)
 	for in.bytes < in.limit && (in.bytes == 0 || !b.f.full()) { // the first batch always, so that a large one passes alone
 		n, ok := decoder.NextBatch()
-		if !ok {
+		if !ok || suspect && in.bytes == 0 && !decoder.Check() {
 			break
 		}
-		c.take(&in, decoder, n)
-		in.put(nil, 0, decoder.Next(), decoder.LastEpoch())
+		bytes := decoder.Size()
+		if !in.put(&stored{Cursor: decoder.Detach(), bytes: bytes}, decoder.Next(), decoder.LastEpoch()) {
+			break
+		}
+		in.count += n
+		c.counters.queued(n, bytes)
+		p.ready()
 	}
 	if in.bytes < in.limit {
-		in.put(nil, 0, decoder.Next(), decoder.LastEpoch())
+		in.put(nil, decoder.Next(), decoder.LastEpoch())
 	}
 	a.got = in.count
 	var bad *batch.Error
@@ -67,29 +73,6 @@ func (b *fetchBroker) deliver(decoder *batch.Reader, a *asked, part *kafka.Fetch
 	}
 }
 
-// take decodes a batch of up to n messages into slabs. The first is there to be handed out while the next is decoded.
-func (c *Consumer) take(in *intake, decoder *batch.Reader, n int) {
-	each := decoder.Size() / n
-	for n > 0 {
-		messages := make([]Message, min(n, slabSize))
-		i := 0
-		for i < len(messages) && decoder.Record(&messages[i].ConsumerMessage) {
-			messages[i].from = in.p
-			i++
-		}
-		if i == 0 || !in.put(messages[:i], i*(each+nodeBytes), messages[i-1].Offset+1, -1) {
-			return
-		}
-		in.count += i
-		c.counters.queued(i, i*each)
-		in.p.ready()
-		if i < len(messages) {
-			return
-		}
-		n -= i
-	}
-}
-
 // intake puts what an answer brings for one partition into its queue.
 type intake struct {
 	p       *partition
@@ -101,8 +84,8 @@ type intake struct {
 	count   int // messages
 }
 
-// put queues messages and moves on to next. It gives false where they are not what comes next.
-func (in *intake) put(messages []Message, bytes int, next int64, epoch int32) bool {
+// put queues a batch, if there is one, and moves on to next. It gives false where that is not what comes next.
+func (in *intake) put(batch *stored, next int64, epoch int32) bool {
 	p := in.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -110,21 +93,17 @@ func (in *intake) put(messages []Message, bytes int, next int64, epoch int32) bo
 		return false
 	}
 	p.logEnd, p.endAt, p.outside = in.end, time.Now(), false
-	if len(messages) > 0 {
-		p.queue = append(p.queue, slab{messages: messages, bytes: bytes})
-		p.buffer(bytes)
-		in.bytes += bytes
+	if batch != nil {
+		p.queue = append(p.queue, *batch)
+		p.buffer(batch.bytes)
+		in.bytes += batch.bytes
 	}
 	p.next = max(p.next, next)
 	in.next = p.next
 	if epoch >= 0 {
 		p.lastEpoch = epoch
 	}
-	before := p.win.Position()
 	p.settle()
-	if p.win.Position() != before {
-		p.moved.Store(true)
-	}
 	return true
 }
 

@@ -221,7 +221,7 @@ func (b *fetchBroker) pick(which int, coming map[*partition]ahead) (*request, ti
 		a := asked{p: p, offset: p.next, fetches: p.fetches}
 		epoch := p.lastEpoch
 		expected := p.queued + int(float64(next.raw)*max(p.fetch.growth, 1))
-		room := p.over == nil && expected < share && !(p.stalled && p.queued == 0)
+		room := p.over == nil && expected < min(share, partBytes) && !(p.stalled && p.queued == 0)
 		p.mu.Unlock()
 		if isComing && next.next >= 0 {
 			a.offset = next.next

@@ -5,24 +5,21 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"github.com/kafka-marshal/marshal/internal/kafka"
 )
 
 const (
-	slabSize   = 1024                          // messages of a slab at most
-	nodeBytes  = int(unsafe.Sizeof(Message{})) // what a message costs beside its key and value
-	partBytes  = 1 << 20                       // asked for of one partition at most
-	firstBytes = 64 << 10                      // asked for of a partition that begins
-	leastBytes = 16 << 10                      // and at least
-	quickWait  = 5 * time.Millisecond          // a poll of the second connection, see fetchBroker
+	partBytes  = 1 << 20              // asked for of one partition at most, while less than that is buffered of it
+	firstBytes = 64 << 10             // asked for of a partition that begins
+	leastBytes = 16 << 10             // and at least
+	quickWait  = 5 * time.Millisecond // a poll of the second connection, see fetchBroker
 )
 
 // fetcher reads the data of one Consumer's partitions: it decides what is asked of which broker on which connection, keeps
-// what is buffered bounded, and hands slabs to the partitions.
+// what is buffered bounded, and hands batches to the partitions.
 //
-// What is buffered is shared out evenly: a partition asks for more while it has less than its part of half of
+// What is buffered is shared out evenly: a partition asks for more while it has less than partBytes, and less than its part of half of
 // MaxBufferedBytes, so a slow one can never take the room of another. What happens where batches are too large for that is in
 // room.go.
 type fetcher struct {
@@ -107,7 +104,7 @@ func (f *fetcher) remove(p *partition) {
 	f.roomier()
 }
 
-// freed says that a partition has handed out a slab: it may have room again.
+// freed says that a partition has handed out a batch: it may have room again.
 func (f *fetcher) freed(p *partition) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kafka-marshal/marshal/internal/batch"
 	"github.com/kafka-marshal/marshal/internal/lease"
 	"github.com/kafka-marshal/marshal/internal/member"
 	"github.com/kafka-marshal/marshal/internal/window"
@@ -27,7 +28,7 @@ type partition struct {
 	mu        sync.Mutex
 	over      error
 	win       *window.Window
-	queue     []slab    // decoded, not handed out, oldest first
+	queue     []stored  // not handed out, oldest first
 	queued    int       // bytes of them
 	next      int64     // what to fetch next: behind the queue
 	lastEpoch int32     // leader epoch of the newest batch fetched
@@ -36,6 +37,7 @@ type partition struct {
 	endAt     time.Time // when logEnd was seen
 	outside   bool      // the position is not in the log, as logStart and logEnd say
 	fetches   int       // counts the times that next was set from outside: answers to earlier requests are void
+	suspect   int64     // here a record could not be read: what is fetched from here is looked at before it is queued; -1: nowhere
 	stalled   bool      // messages are there, but the window is full
 	committed int64     // the position last committed to Kafka; -1: none
 	repeats   int       // how often it is committed again, moved or not: the last commit of its owner of before may come late
@@ -51,16 +53,16 @@ type partition struct {
 	fetch fetchState // guarded by the fetcher's lock
 }
 
-// slab is a run of decoded messages of one batch.
-type slab struct {
-	messages []Message
-	bytes    int
+// stored is a batch that was fetched. Its messages are decoded when they are handed out: until then it costs its bytes alone.
+type stored struct {
+	batch.Cursor
+	bytes int
 }
 
 func newPartition(c *claim, id int32, topicID lease.TopicID, start int64, limit int) *partition {
 	p := &partition{
 		claim: c, topic: c.key.Topic, id: id, topicID: topicID, token: c.token, life: c.consumer.life, win: window.New(start, limit),
-		next: start, lastEpoch: -1, logEnd: -1, committed: -1, repeats: 2,
+		next: start, lastEpoch: -1, logEnd: -1, committed: -1, suspect: -1, repeats: 2,
 	}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
 	p.moved.Store(true) // the start is worth reporting: an owner that dies at once must not lose it
@@ -118,8 +120,13 @@ func (p *partition) finished() {
 // settle moves the position over what nobody will see (holes, control records), where nothing else is in its way.
 // Called with p.mu held.
 func (p *partition) settle() {
-	if len(p.queue) == 0 {
-		p.win.Skip(p.next)
+	if len(p.queue) > 0 {
+		return
+	}
+	before := p.win.Position()
+	p.win.Skip(p.next)
+	if p.win.Position() != before {
+		p.moved.Store(true)
 	}
 }
 
@@ -133,8 +140,7 @@ func (p *partition) end(err error) {
 			p.life.hung.Store(hang)
 		}
 	}
-	p.queue = nil
-	p.buffer(-p.queued)
+	p.empty()
 	p.mu.Unlock()
 	p.drop()
 	p.claim.consumer.fetcher.remove(p)

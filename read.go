@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/kafka-marshal/marshal/internal/lease"
 )
@@ -22,9 +23,10 @@ type reading struct {
 	mu       sync.Mutex
 	stopped  bool
 	queue    []*partition // with something to hand out, in turn
-	current  *partition   // whose messages are in hand
-	hand     []*Message   // reserved in current's window, to be handed out next
-	room     [handSize]*Message
+	current  *partition   // whose messages are in hand: reserved in its window, to be handed out next
+	back     []*Message   // of those, first what was in hand before
+	hand     []Message    // and then, from at on, what was decoded now
+	at       int
 	begun    []*claim // of a Consumer: those that nobody was given yet
 	problems []*PartitionError
 	reported map[lease.Key]time.Time
@@ -40,8 +42,18 @@ type reading struct {
 	takeMu    sync.Mutex
 }
 
-// handSize is how many messages are reserved at a time: it spares a lock per message.
-const handSize = 64
+// handSize is how many messages are decoded and reserved at a time: it spares a lock per message, and what was decoded is still
+// in the processor's cache when the application gets it. So many fit into the largest object that the heap keeps a size class for.
+const handSize = (32<<10 - 8) / nodeBytes
+
+// batchSize is how many messages a Batch has at most.
+const batchSize = 1024
+
+// nodeBytes is what a message costs beside its key and value.
+const nodeBytes = int(unsafe.Sizeof(Message{}))
+
+// maxProblems is how many errors wait for a reader at most.
+const maxProblems = 64
 
 func newReading(m *Marshaler, l *life) *reading {
 	return &reading{
@@ -131,7 +143,7 @@ func (c *claim) problem(partition int32, offset int64, err error) {
 // problem queues an error of a partition, or of a topic as a whole, for a reader: at most one a second of each. Called with r.mu held.
 func (r *reading) problem(k lease.Key, offset int64, err error) {
 	now := time.Now()
-	if now.Sub(r.reported[k]) < time.Second || len(r.problems) >= handSize {
+	if now.Sub(r.reported[k]) < time.Second || len(r.problems) >= maxProblems {
 		return
 	}
 	if len(r.reported) > 10_000 {
@@ -145,7 +157,7 @@ func (r *reading) problem(k lease.Key, offset int64, err error) {
 // next takes what may be handed out now; nil: nothing. Called with r.mu held.
 func (r *reading) next() *Message {
 	now := time.Now()
-	if len(r.hand) == 0 && !r.refill() || !r.m.trustedAt(now) {
+	if r.held() == 0 && !r.refill() || !r.m.trustedAt(now) {
 		return nil
 	}
 	for !r.current.open() {
@@ -154,11 +166,19 @@ func (r *reading) next() *Message {
 			return nil
 		}
 	}
-	m := r.hand[0]
-	r.hand = r.hand[1:]
+	var m *Message
+	if r.at < len(r.hand) {
+		m = &r.hand[r.at]
+		r.at++
+	} else {
+		m, r.back = r.back[0], r.back[1:]
+	}
 	r.current.ages.Note(m.Offset, m.Offset, r.m.c.clock.at(now))
 	return m
 }
+
+// held is how many messages are in hand.
+func (r *reading) held() int { return len(r.back) + len(r.hand) - r.at }
 
 // refill reserves the next messages. Called with r.mu held and nothing in hand.
 func (r *reading) refill() bool {
@@ -166,15 +186,18 @@ func (r *reading) refill() bool {
 		p := r.queue[0]
 		r.queue = r.queue[1:]
 		p.waiting = false
-		if !p.open() {
-			continue // whoever opens it queues it again
+		if !p.open() || p.ended() { // whoever opens it queues it again; what was taken back of one that has ended is not for anybody
+			continue
 		}
-		if n, more := p.reserve(r.room[:]); n > 0 {
-			r.current, r.hand = p, r.room[:n]
-			if more {
-				p.waiting = true
-				r.queue = append(r.queue, p)
-			}
+		r.back, p.unsent = p.unsent, nil
+		r.hand, r.at = nil, 0
+		if len(r.back) == 0 {
+			r.hand = p.cut(handSize)
+		}
+		if r.held() > 0 {
+			r.current = p
+			p.waiting = true
+			r.queue = append(r.queue, p)
 			return true
 		}
 	}
@@ -183,11 +206,18 @@ func (r *reading) refill() bool {
 
 // putAside gives what is in hand back to its partition, in order. Called with r.mu held.
 func (r *reading) putAside() {
-	if len(r.hand) > 0 {
-		r.current.unsent = append(slices.Clone(r.hand), r.current.unsent...)
+	if p := r.current; p != nil {
+		aside := slices.Clone(r.back)
+		for ; r.at < len(r.hand); r.at++ {
+			aside = append(aside, &r.hand[r.at])
+		}
+		p.unsent = append(aside, p.unsent...)
 	}
-	r.current, r.hand = nil, nil
+	r.forget()
 }
+
+// forget leaves what is in hand to nobody. Called with r.mu held.
+func (r *reading) forget() { r.current, r.back, r.hand, r.at = nil, nil, nil, 0 }
 
 // inFlight counts the messages of p that are handed out and not finished.
 func (p *partition) inFlight() int {
@@ -202,7 +232,7 @@ func (p *partition) inHand() (n int, since time.Duration) {
 	defer r.mu.Unlock()
 	kept := len(p.unsent)
 	if r.current == p {
-		kept += len(r.hand)
+		kept += r.held()
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -210,21 +240,8 @@ func (p *partition) inHand() (n int, since time.Duration) {
 	return p.win.Pending() - kept, since
 }
 
-// reserve takes up to len(room) messages that are to be handed out next and notes them in the window. Called with the
-// reading lock held.
-func (p *partition) reserve(room []*Message) (n int, more bool) {
-	if n = copy(room, p.unsent); n > 0 && !p.ended() {
-		p.unsent = p.unsent[n:]
-		return n, true
-	}
-	ms := p.cut(len(room))
-	for i := range ms {
-		room[i] = &ms[i]
-	}
-	return len(ms), len(ms) > 0
-}
-
-// cut takes up to most messages from the front of the queue, as the window has room, and notes them in the window.
+// cut decodes up to most messages from the front of the queue, as the window has room, and notes them in the window. Called with
+// the lock of the reading held.
 func (p *partition) cut(most int) []Message {
 	ms, freed := p.cutLocked(most)
 	if freed {
@@ -236,35 +253,55 @@ func (p *partition) cut(most int) []Message {
 func (p *partition) cutLocked(most int) (ms []Message, freed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.queue) == 0 || p.over != nil {
-		return nil, false
+	for p.over == nil && len(p.queue) > 0 && len(ms) == 0 {
+		from := &p.queue[0]
+		n := min(from.Left(), most, p.win.Room())
+		if n == 0 && from.Left() > 0 {
+			p.stalled = true
+			return nil, freed
+		}
+		room, i := make([]Message, n), 0
+		for i < n && from.Record(&room[i].ConsumerMessage) {
+			room[i].from = p
+			p.win.Add(room[i].Offset)
+			i++
+		}
+		ms = room[:i:i]
+		if from.Err() != nil {
+			p.suspect = from.Next()
+			p.refetch(p.suspect)
+			freed = true
+		} else if from.Left() == 0 {
+			p.pop()
+			freed = true
+		}
 	}
-	s := &p.queue[0]
-	n := min(len(s.messages), most, p.win.Room())
-	if n == 0 {
-		p.stalled = true
-		return nil, false
-	}
-	ms = s.messages[:n:n]
-	for i := range ms {
-		p.win.Add(ms[i].Offset)
-	}
-	if s.messages = s.messages[n:]; len(s.messages) == 0 {
-		p.buffer(-s.bytes)
-		p.queue[0] = slab{}
-		p.queue = p.queue[1:]
-		freed = true
+	if freed && len(ms) == 0 {
+		p.settle()
 	}
 	return ms, freed
 }
 
+// pop drops the oldest batch of the queue. Called with p.mu held.
+func (p *partition) pop() {
+	p.buffer(-p.queue[0].bytes)
+	p.queue[0] = stored{}
+	p.queue = p.queue[1:]
+}
+
+// suspects tells whether a record could not be read at an offset.
+func (p *partition) suspects(offset int64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.suspect == offset
+}
+
 // nextBatch takes a run of messages of one partition. Called with r.mu held.
 func (r *reading) nextBatch() []Message {
-	now := time.Now()
-	if !r.m.trustedAt(now) {
+	if !r.m.trusted() {
 		return nil
 	}
-	if len(r.hand) > 0 {
+	if r.held() > 0 {
 		r.putBack()
 	}
 	for len(r.queue) > 0 {
@@ -281,12 +318,19 @@ func (r *reading) nextBatch() []Message {
 			}
 			p.unsent = nil
 		} else {
-			ms = p.cut(slabSize)
+			ms = p.cut(batchSize)
 		}
 		if len(ms) > 0 {
-			p.ages.Note(ms[0].Offset, ms[len(ms)-1].Offset, r.m.c.clock.at(now))
 			p.waiting = true
 			r.queue = append(r.queue, p)
+			now := time.Now()
+			if !r.m.trustedAt(now) { // decoding took its time
+				for i := range ms {
+					p.unsent = append(p.unsent, &ms[i])
+				}
+				return nil
+			}
+			p.ages.Note(ms[0].Offset, ms[len(ms)-1].Offset, r.m.c.clock.at(now))
 			return ms
 		}
 	}
@@ -298,7 +342,7 @@ func (p *partition) drop() {
 	r := p.claim.lockReading()
 	defer r.mu.Unlock()
 	if r.current == p {
-		r.current, r.hand = nil, nil
+		r.forget()
 	}
 	p.unsent = nil
 }
@@ -378,6 +422,15 @@ func (r *reading) await(ctx context.Context, take func() bool) error {
 func (c *Consumer) FetchMessage(ctx context.Context) (*Message, error) { return c.fetch(ctx) }
 
 func (r *reading) fetch(ctx context.Context) (*Message, error) {
+	r.mu.Lock()
+	if r.held() > 0 && !r.stopped && len(r.problems) == 0 && ctx.Err() == nil { // the usual case, without a closure
+		if m := r.next(); m != nil {
+			r.mu.Unlock()
+			r.life.shown()
+			return m, nil
+		}
+	}
+	r.mu.Unlock()
 	var m *Message
 	err := r.ask(ctx, func() bool { m = r.next(); return m != nil })
 	return m, err
@@ -418,7 +471,7 @@ func sequence[T any](ctx context.Context, get func(context.Context) (*T, error))
 	return func(yield func(*T, error) bool) {
 		for {
 			v, err := get(ctx)
-			if errors.Is(err, ErrTerminated) || ctx.Err() != nil && v == nil {
+			if v == nil && (errors.Is(err, ErrTerminated) || ctx.Err() != nil) {
 				return
 			}
 			if !yield(v, err) {

@@ -31,7 +31,7 @@ func (f *fetcher) admit(p *partition) bool {
 	defer f.mu.Unlock()
 	f.starved = true
 	now := f.c.m.c.clock.now().Mono
-	if ok, _ := f.mayPass(now); !ok || !p.empty() {
+	if ok, _ := f.mayPass(now); !ok || !p.isEmpty() {
 		return false
 	}
 	if f.passed != nil && f.passed != p {
@@ -59,8 +59,8 @@ func (p *partition) idle() bool {
 	return p.queued == 0 || p.stalled || !p.open()
 }
 
-// empty tells whether nothing of p is buffered.
-func (p *partition) empty() bool {
+// isEmpty tells whether nothing of p is buffered.
+func (p *partition) isEmpty() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.queued == 0
@@ -72,15 +72,24 @@ func (p *partition) buffer(bytes int) {
 	p.claim.consumer.fetcher.buffered.Add(int64(bytes))
 }
 
+// empty forgets what is buffered. Called with p.mu held.
+func (p *partition) empty() {
+	p.queue = nil
+	p.buffer(-p.queued)
+}
+
 // discard gives up what is buffered; it is fetched again.
 func (p *partition) discard() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.queue) == 0 {
-		return
+	if len(p.queue) > 0 {
+		p.refetch(p.queue[0].Next())
 	}
-	p.next, p.lastEpoch = p.queue[0].messages[0].Offset, -1
+}
+
+// refetch forgets what is buffered, and fetches from next on. Called with p.mu held.
+func (p *partition) refetch(next int64) {
+	p.next, p.lastEpoch = next, -1
 	p.fetches++
-	p.queue = nil
-	p.buffer(-p.queued)
+	p.empty()
 }

@@ -15,8 +15,8 @@ import (
 type Stats struct {
 	Dials    int64 // tries to open a connection to fetch over, those that failed too; two connections to each broker are in use
 	Fetches  int64 // answers to fetches; the empty ones too, with which a broker answers when nothing came for MaxWait
-	Messages int64 // messages that were decoded and queued to be handed out. What is fetched again, after a Seek say, counts again
-	Bytes    int64 // of the batches that they came in, decompressed, in proportion where a batch is taken in part
+	Messages int64 // messages that were fetched and queued to be handed out. What is fetched again, after a Seek say, counts again
+	Bytes    int64 // of the batches that they came in, decompressed, whole where a batch is taken in part
 	Timeouts int64 // dials and fetches that failed because no answer came in time (fetches: 2 s after MaxWait). They are Errors too
 	Errors   int64 // dials and fetches that failed, and partitions of an answer that have an error, a moved leader among them
 	Claims   int64 // claims that began: partitions, topics with ClaimEntireTopic. Going on after a Seek is a new one
@@ -44,7 +44,7 @@ type PartitionStats struct {
 	Lag           int64         // as Consumer.Lag counts it; -1: End is not known
 	Paused        bool          // by Consumer.Pause: nothing of it is handed out or fetched
 	InFlight      int           // messages that are handed out and not finished; the one that ConsumeChannel offers counts
-	BufferedBytes int           // of messages that were fetched and not handed out, decoded
+	BufferedBytes int           // of batches that were fetched and not yet handed out whole, decompressed
 	OldestAge     time.Duration // for how long the oldest of those in flight has been so, to 10 ms; 0: none is
 }
 
@@ -63,7 +63,7 @@ func (s *Summary[T]) add(v T) {
 	s.Count++
 }
 
-// counters are what Stats counts. A leaf: its lock may be taken under any other. It is taken for a slab of messages, not for one.
+// counters are what Stats counts. A leaf: its lock may be taken under any other. It is taken for a batch of messages, not for one.
 type counters struct {
 	mu sync.Mutex
 	s  Stats

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"time"
 
 	"github.com/IBM/sarama"
 )
@@ -19,14 +18,9 @@ type Reader struct {
 	err   *Error
 	txns  transactions
 
-	// The current batch.
 	header
-	records []byte
-	at      int   // where the next one begins
-	left    int   // how many are to come
-	delta   int64 // of the last record read; records rise
+	current Cursor // of the current batch
 	size    int
-	slab    headerSlab
 
 	unpack decompressor
 }
@@ -72,7 +66,7 @@ func (r *Reader) NextBatch() (n int, ok bool) {
 		if err := r.open(b); err != nil {
 			return 0, r.fail(err)
 		}
-		return int(min(int64(r.left), r.last-max(r.base, r.next)+1)), true
+		return r.current.Left(), true
 	}
 }
 
@@ -95,93 +89,67 @@ func (r *Reader) passes(b []byte) bool {
 
 // open makes b's records ready to be read.
 func (r *Reader) open(b []byte) error {
-	r.records, r.size = b[headerSize:], len(b)
+	records := b[headerSize:]
+	r.size = len(b)
 	if codec := codec(r.attrs & attrCodec); codec != uncompressed {
 		var err error
-		if r.records, err = r.unpack.all(codec, r.records, r.o.MaxBatchBytes); err != nil {
+		if records, err = r.unpack.all(codec, records, r.o.MaxBatchBytes); err != nil {
 			return fmt.Errorf("%v: %w", codec, err)
 		}
-		r.size = cap(r.records)
+		r.size = cap(records)
 	}
-	if r.count > len(r.records)/minRecord {
-		return fmt.Errorf("%d records in %d bytes: %w", r.count, len(r.records), ErrMalformed)
+	if r.count > len(records)/minRecord {
+		return fmt.Errorf("%d records in %d bytes: %w", r.count, len(records), ErrMalformed)
 	}
-	r.at, r.left, r.delta = 0, r.count, -1
+	r.current = Cursor{
+		topic: r.o.Topic, partition: r.o.Partition, appendTime: r.LogAppendTime(), base: r.base, last: r.last, firstTime: r.firstTime,
+		maxTime: r.maxTime, count: r.count, next: r.next, records: records, left: r.count, delta: -1,
+	}
 	return nil
 }
 
 // Record reads the next record of the batch into m (which must be zeroed); false: the batch is at its end or Err is set.
 func (r *Reader) Record(m *sarama.ConsumerMessage) bool {
-	for r.left > 0 {
-		begin, end, ok := cutRecord(r.records, r.at)
-		if !ok {
-			return r.malformed("length")
-		}
-		rec := r.records[:end:end]
-		timeDelta, delta, at, ok := recordHead(rec, begin)
-		if !ok || delta <= r.delta || delta > r.last-r.base {
-			return r.malformed("offset")
-		}
-		r.left--
-		if r.left == 0 && end < len(r.records) {
-			return r.malformed("end")
-		}
-		r.at, r.delta = end, delta
-		offset := r.base + delta
-		if offset < r.next {
-			continue
-		}
-		if m.Key, at, ok = blob(rec, at); !ok {
-			return r.malformed("key")
-		}
-		if m.Value, at, ok = blob(rec, at); !ok {
-			return r.malformed("value")
-		}
-		if at != end-1 || rec[at] != 0 {
-			if m.Headers, ok = r.slab.read(rec, at, r.left+1); !ok {
-				return r.malformed("headers")
-			}
-		}
-		m.Topic, m.Partition, m.Offset = r.o.Topic, r.o.Partition, offset
-		m.Timestamp = r.time(timeDelta)
-		r.next = offset + 1
-		if r.left == 0 {
-			r.next = r.last + 1
-		}
+	if r.current.Record(m) {
+		r.next = r.current.next
 		return true
 	}
-	if r.err == nil {
+	if r.current.err != nil {
+		r.err, r.current, r.size = r.current.err, Cursor{}, 0
+	} else if r.err == nil {
 		r.leave()
 	}
 	return false
 }
 
-// time is a record's timestamp; the zero time where there is none, as sarama has it.
-func (r *Reader) time(delta int64) time.Time {
-	ms := r.firstTime + delta
-	if r.attrs&attrLogAppendTime != 0 {
-		ms = r.maxTime
+// Detach gives the rest of the current batch to be read later. For the Reader all of it is read.
+func (r *Reader) Detach() Cursor {
+	c := r.current
+	r.leave()
+	return c
+}
+
+// Check tells whether all that is left of the current batch can be read, without reading it; else Err is set.
+func (r *Reader) Check() bool {
+	c := r.current
+	for m := (sarama.ConsumerMessage{}); c.Record(&m); m = (sarama.ConsumerMessage{}) {
 	}
-	if ms < 0 {
-		return time.Time{}
+	if c.err != nil {
+		r.err, r.current, r.size = c.err, Cursor{}, 0
 	}
-	return time.UnixMilli(ms)
+	return c.err == nil
 }
 
 // leave ends the current batch, if there is one: all of it counts as read.
 func (r *Reader) leave() {
 	r.next = max(r.next, r.last+1)
-	r.records, r.left, r.size, r.slab = nil, 0, 0, headerSlab{}
-}
-
-func (r *Reader) malformed(what string) bool {
-	return r.fail(fmt.Errorf("%s of record %d of %d: %w", what, r.count-r.left, r.count, ErrMalformed))
+	r.current, r.size = Cursor{}, 0
 }
 
 // fail notes why reading stops. It gives false.
 func (r *Reader) fail(err error) bool {
 	r.err = &Error{Offset: r.base, Next: max(r.next, r.last+1), Err: err}
-	r.records, r.left, r.size, r.slab = nil, 0, 0, headerSlab{}
+	r.current, r.size = Cursor{}, 0
 	return false
 }
 

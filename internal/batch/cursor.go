@@ -18,11 +18,11 @@ type Cursor struct {
 	maxTime    int64
 	count      int
 
-	next    int64  // records below it are left out
+	next    int64 // records below it are left out
 	records []byte
-	at      int // where the next one begins
-	left    int // how many are to come
-	delta   int64  // of the last record read; records rise
+	at      int   // where the next one begins
+	left    int   // how many are to come
+	delta   int64 // of the last record read; records rise
 	slab    headerSlab
 	err     *Error
 }

@@ -210,6 +210,37 @@ func TestABatchThatCannotBeReadStopsItsPartitionAloneUntilTheCauseIsGone(t *test
 	}
 }
 
+// A batch whose checksum is right may hold a record that makes no sense. It shows only when it is to be handed out.
+func TestARecordThatCannotBeReadStopsItsPartitionThereUntilTheCauseIsGone(t *testing.T) {
+	t.Parallel()
+	inBothModes(t, func(t *testing.T, whole bool) {
+		b := newBench(t, "t")
+		b.fill("t", 4, 0, 10)
+		b.fill("t", 4, 10, 10)
+		b.fill("t", 4, 20, 10)
+		remove := b.OnBatch("t", 1, brokenAt(10, func(b []byte) []byte {
+			third := 61
+			for range 2 {
+				third += 1 + int(b[third]>>1)
+			}
+			b[third+3] = 0 // its offset is that of the first
+			return reseal(b)
+		}))
+		c := b.consumer(b.marshaler("a"), ConsumerOptions{ClaimEntireTopic: whole, RetryBackoffMax: 200 * time.Millisecond}, "t")
+		k, p := readAll(t, c)
+		eventually(t, "the others, and what is before it", func() bool { return k.count() == 102 })
+		eventually(t, "the problem, more than once", func() bool { return p.count() >= 2 })
+		e := p.first()
+		assert.Equal(t, PartitionError{Topic: "t", Partition: 1, Offset: 12, Err: e.Err}, *e)
+		assert.ErrorIs(t, e, batch.ErrMalformed)
+		assert.GreaterOrEqual(t, p.closest(), 900*time.Millisecond, "at most one a second")
+		assert.EqualValues(t, 18, c.Lag())
+		remove()
+		eventually(t, "the rest", func() bool { return k.count() == 120 })
+		assert.Equal(t, upTo(30), k.offsets("t", 1))
+	})
+}
+
 func TestABatchThatCannotBeReadIsAskedForLessAndLess(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -160,7 +160,7 @@ func memoryBehindAStuckMessage(t testing.TB, n int) (grown, bound int64) {
 	waitFor(t, "as much as may be buffered", func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return p.win.Full() && p.queued >= options.MaxBufferedBytes/2
+		return p.win.Full() && p.queued >= min(options.MaxBufferedBytes/2, partBytes)
 	})
 	return heap() - before, bound
 }

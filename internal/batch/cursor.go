@@ -94,7 +94,7 @@ func (c *Cursor) Pass(next int64) {
 
 // Left is how many records there still are at most: offsets may have holes.
 func (c *Cursor) Left() int {
-	return int(min(int64(c.left), c.last-max(c.base, c.next)+1))
+	return int(max(min(int64(c.left), c.last-max(c.base, c.next)+1), 0))
 }
 
 // Next is the offset behind what was read or left out, holes included; at the end behind the whole batch.

@@ -33,6 +33,15 @@ func (a *asked) void() bool {
 	return a.p.over != nil || a.p.fetches != a.fetches || a.p.next != a.offset
 }
 
+// unchanged says that the broker has nothing new to tell: the log ends where it did.
+func (a *asked) unchanged() {
+	a.p.mu.Lock()
+	defer a.p.mu.Unlock()
+	if a.p.over == nil && a.p.fetches == a.fetches && a.p.next == a.offset && a.p.logEnd >= 0 {
+		a.p.endAt = time.Now()
+	}
+}
+
 // ahead is what an answer in hand is about to do to a partition.
 type ahead struct {
 	raw   int   // bytes, not decoded
@@ -128,10 +137,8 @@ func (b *fetchBroker) serve(which int, conn *kafka.FetchConn, decoder *batch.Rea
 		}
 		messages := 0
 		for i := range answer.Parts {
-			if order[i] != nil {
-				b.deliver(decoder, order[i], &answer.Parts[i], answer.Bytes)
-				messages += order[i].got
-			}
+			b.deliver(decoder, order[i], &answer.Parts[i], answer.Bytes)
+			messages += order[i].got
 		}
 		b.f.c.counters.answered(answer, messages)
 		if !plain {
@@ -150,18 +157,18 @@ func (b *fetchBroker) serve(which int, conn *kafka.FetchConn, decoder *batch.Rea
 	}
 }
 
-// match finds for each part of an answer what was asked. Brokers keep the order, so it is found where it is looked for first.
+// match finds for each part of an answer what was asked. What only news are told of and is not among them is as it was.
 func (r *request) match(answer *kafka.FetchAnswer) []*asked {
 	order := make([]*asked, len(answer.Parts))
-	at := 0
+	told := make([]bool, len(r.asked))
 	for i := range answer.Parts {
-		got := &answer.Parts[i]
-		for range r.asked {
-			a := &r.asked[at%len(r.asked)]
-			at++
-			if a.p.id == got.Partition && a.p.topic == got.Topic {
-				order[i] = a
-				break
+		at := answer.Parts[i].At
+		order[i], told[at] = &r.asked[at], true
+	}
+	if answer.News {
+		for i := range r.asked {
+			if !told[i] {
+				r.asked[i].unchanged()
 			}
 		}
 	}
@@ -175,7 +182,6 @@ func (r *request) project(answer *kafka.FetchAnswer, order []*asked) (m map[*par
 	for i, a := range order {
 		part := &answer.Parts[i]
 		switch {
-		case a == nil:
 		case a.void():
 			m[a.p] = ahead{next: -1, epoch: -1}
 		case part.Err == nil && !part.Diverging:

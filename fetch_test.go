@@ -66,3 +66,26 @@ func TestABatchLargerThanWhatWasAskedForIsAskedForWithMore(t *testing.T) {
 	assert.EqualValues(t, 4<<20, ask(100, waits), "its share at most")
 	assert.EqualValues(t, 4<<20, ask(100, waits))
 }
+
+// A broker that remembers what it is asked for says nothing of partitions where nothing is new: their ends are known all the same.
+func TestNoNewsOfAPartitionIsThatItsLogEndsWhereItDid(t *testing.T) {
+	b := newFetchBroker(5)
+	r, _ := b.pick(longPoll, nil)
+	require.NotNil(t, r)
+	for i := range 4 { // the last has never been told of
+		b.parts[i].logEnd = 0
+	}
+	b.parts[2].fetches++                                                                  // moved meanwhile
+	b.parts[3].over = ErrTerminated                                                       // ended meanwhile
+	order := r.match(&kafka.FetchAnswer{News: true, Parts: []kafka.FetchedPart{{At: 1}}}) // of the second something is told
+	assert.Equal(t, []*asked{&r.asked[1]}, order)
+	for i, want := range []bool{true, false, false, false, false} {
+		assert.Equal(t, want, !b.parts[i].endAt.IsZero(), i)
+	}
+
+	b = newFetchBroker(1)
+	r, _ = b.pick(longPoll, nil)
+	b.parts[0].logEnd = 0
+	r.match(&kafka.FetchAnswer{})
+	assert.Zero(t, b.parts[0].endAt, "an empty answer that is not news says nothing")
+}

@@ -13,7 +13,8 @@ import (
 // FetchAnswer is one answer. Its Records live in one buffer, and so does what is decoded from batches that are not
 // compressed.
 type FetchAnswer struct {
-	Parts    []FetchedPart // one for each partition asked for; fewer if the answer is full, or throttled and empty
+	Parts    []FetchedPart // one for each partition asked for; fewer if the answer is full, or throttled and empty, or only news
+	News     bool          // what is left out is as it was: no records, no error, and the end of the log where it was told to be
 	Throttle time.Duration // the broker will not answer before; it is no error
 	Bytes    int
 	Asked    time.Time // when the request went out
@@ -25,6 +26,7 @@ type FetchAnswer struct {
 
 // FetchedPart is one partition of an answer.
 type FetchedPart struct {
+	At               int // in what Send was given
 	Topic            string
 	Partition        int32
 	Err              error // see the errors of this package; nil: fine
@@ -70,7 +72,11 @@ func (f *FetchConn) fillAnswer(a *FetchAnswer) {
 	for _, b := range r.Brokers {
 		f.c.endpoint(b.NodeID, b.Host, b.Port)
 	}
-	if err := brokerError(r.ErrorCode, nil); err != nil {
+	err := brokerError(r.ErrorCode, nil)
+	if f.session.answered(r.SessionID, err) {
+		return // the next request is one that names everything
+	}
+	if err != nil {
 		for i := range f.asked {
 			a.Parts = append(a.Parts, f.failed(i, err))
 		}
@@ -90,10 +96,14 @@ func (f *FetchConn) fillAnswer(a *FetchAnswer) {
 			if !f.found[at] {
 				f.found[at] = true
 				n++
-				a.Parts = append(a.Parts, f.part(&f.asked[at], p))
+				a.Parts = append(a.Parts, f.part(at, p))
 			}
 			at++
 		}
+	}
+	if f.session.kept && !f.session.whole {
+		a.News = a.Throttle == 0 || n > 0
+		return
 	}
 	if n < len(f.found) && (n > 0 || a.Throttle == 0) {
 		f.missing(a)
@@ -117,6 +127,9 @@ func (f *FetchConn) missing(a *FetchAnswer) {
 
 // find tells which partition asked for this is, from is where to look first: answers come in the order of the questions.
 func (f *FetchConn) find(t *kmsg.FetchResponseTopic, partition int32, from int) int {
+	if f.session.kept {
+		return f.session.find(t, partition)
+	}
 	for k := range f.asked {
 		i := from + k
 		if i >= len(f.asked) {
@@ -133,14 +146,15 @@ func (f *FetchConn) find(t *kmsg.FetchResponseTopic, partition int32, from int) 
 func (f *FetchConn) failed(i int, err error) FetchedPart {
 	p := &f.asked[i]
 	return FetchedPart{
-		Topic: p.Topic, Partition: p.Partition, HighWatermark: -1, LastStable: -1, LogStart: -1, DivergesAt: -1, PreferredReplica: -1, Leader: -1, LeaderEpoch: -1,
+		At: f.places[i], Topic: p.Topic, Partition: p.Partition, HighWatermark: -1, LastStable: -1, LogStart: -1, DivergesAt: -1, PreferredReplica: -1, Leader: -1, LeaderEpoch: -1,
 		Err: fmt.Errorf("fetch %s/%d at %d: %w", p.Topic, p.Partition, p.Offset, err),
 	}
 }
 
-func (f *FetchConn) part(q *FetchPart, p *kmsg.FetchResponseTopicPartition) FetchedPart {
+func (f *FetchConn) part(at int, p *kmsg.FetchResponseTopicPartition) FetchedPart {
+	q := &f.asked[at]
 	part := FetchedPart{
-		Topic: q.Topic, Partition: q.Partition,
+		At: f.places[at], Topic: q.Topic, Partition: q.Partition,
 		HighWatermark: p.HighWatermark, LastStable: p.LastStableOffset, LogStart: p.LogStartOffset,
 		Records: p.RecordBatches, Diverging: p.DivergingEpoch.Epoch >= 0, DivergesAt: p.DivergingEpoch.EndOffset, PreferredReplica: p.PreferredReadReplica,
 		Leader: p.CurrentLeader.LeaderID, LeaderEpoch: p.CurrentLeader.LeaderEpoch,

@@ -108,3 +108,66 @@ func BenchmarkFetch(b *testing.B) {
 		deleteTopic(b, c, topic.Name)
 	}
 }
+
+// BenchmarkPoll asks for 1,000 partitions, idle and with a record each in ten of them, when the broker remembers what it was asked
+// for, and when it does not. One op is one poll; cpu-µs are of the client alone on a real broker (MARSHAL_BROKERS).
+func BenchmarkPoll(b *testing.B) {
+	const n, busy = 1000, 10
+	brokers := []string{os.Getenv("MARSHAL_BROKERS")}
+	if brokers[0] == "" {
+		k := newCluster(b, kfake.NumBrokers(1))
+		brokers = k.ListenAddrs()
+	}
+	c := dial(b, nil, brokers...)
+	topic, _, err := c.EnsureTopic(b.Context(), TopicSpec{Name: "scratch-" + rand.Text(), Partitions: n, Retention: time.Hour, MayCreate: true}, nil)
+	require.NoError(b, err)
+	defer deleteTopic(b, c, topic.Name)
+	for i := range int32(n) {
+		p := c.NewProducer(topic.Name, i)
+		require.Eventually(b, func() bool { // its leader may have to begin first
+			_, err := p.Append(b.Context(), []Message{{nil, make([]byte, 100)}})
+			return err == nil
+		}, 20*time.Second, 10*time.Millisecond)
+		require.NoError(b, p.Close())
+	}
+	for _, load := range []int{0, busy} {
+		for _, remembers := range []bool{false, true} {
+			b.Run(fmt.Sprintf("busy=%d/session=%v", load, remembers), func(b *testing.B) {
+				f, err := c.OpenFetch(b.Context(), topic.Partitions[0].Leader, FetchSettings{MinBytes: 1, MaxBytes: 8 << 20})
+				require.NoError(b, err)
+				defer f.Close()
+				parts := make([]FetchPart, n)
+				for i := range parts {
+					parts[i] = FetchPart{Topic: topic.Name, TopicID: topic.ID, Partition: int32(i), Offset: 1, LeaderEpoch: -1, LastEpoch: -1, MaxBytes: 1 << 20}
+				}
+				sent, got, turn := 0, 0, 0
+				poll := func() {
+					for i := range load {
+						parts[(turn+i)%n].Offset = 0
+					}
+					if !remembers {
+						f.session.byID = !f.session.byID // so that it is begun anew
+					}
+					require.NoError(b, f.Send(parts, 0))
+					a, err := f.Receive()
+					require.NoError(b, err)
+					sent, got = sent+len(f.conn.out), got+a.Bytes
+					for i := range load {
+						parts[(turn+i)%n].Offset = 1
+					}
+					turn += load
+					a.Recycle()
+				}
+				poll()
+				sent, got = 0, 0
+				begin := cpu()
+				for b.Loop() {
+					poll()
+				}
+				b.ReportMetric(float64((cpu()-begin).Microseconds())/float64(b.N), "cpu-µs/op")
+				b.ReportMetric(float64(sent)/float64(b.N), "B-sent/op")
+				b.ReportMetric(float64(got)/float64(b.N), "B-got/op")
+			})
+		}
+	}
+}

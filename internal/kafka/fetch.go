@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -38,7 +39,10 @@ type FetchConn struct {
 	set    FetchSettings
 	broker int32
 
+	session session
 	asked   []FetchPart // what the answer that is due answers, in the order of the request
+	places  []int       // and where each is in what Send was given
+	topics  []int       // of which of the request's topics each is
 	found   []bool      // which of them were in it
 	sent    kmsg.FetchRequest
 	corr    int32
@@ -81,7 +85,8 @@ const (
 )
 
 // Send writes a fetch request; wait is how long the broker may hold the answer back for want of data (0: answer at
-// once, negative: MaxWait of the settings). parts is not kept. The broker fills its answer in the order of parts.
+// once, negative: MaxWait of the settings). parts is not kept. The broker fills its answer in the order of parts; where they are
+// many, it remembers them from one request to the next (see FetchAnswer.News), and sees to it that each has its turn.
 func (f *FetchConn) Send(parts []FetchPart, wait time.Duration) error {
 	if f.waiting {
 		return fmt.Errorf("fetch at %s: an answer is due", f.conn.addr)
@@ -90,7 +95,6 @@ func (f *FetchConn) Send(parts []FetchPart, wait time.Duration) error {
 		wait = f.set.MaxWait
 	}
 	req := &f.sent
-	f.request(req, parts, wait)
 	top := int16(18)
 	for i := range parts {
 		if parts[i].TopicID == [16]byte{} {
@@ -99,6 +103,7 @@ func (f *FetchConn) Send(parts []FetchPart, wait time.Duration) error {
 	}
 	err := f.conn.pick(req, 4, top)
 	if err == nil {
+		f.request(req, parts, wait)
 		err = f.conn.authenticate()
 	}
 	if err == nil {
@@ -112,19 +117,21 @@ func (f *FetchConn) Send(parts []FetchPart, wait time.Duration) error {
 	return nil
 }
 
-// request makes the request for parts, and notes the order in which it asks.
+// request makes the request for parts, of the version that it has, and notes what is asked.
 func (f *FetchConn) request(req *kmsg.FetchRequest, parts []FetchPart, wait time.Duration) {
 	topics := req.Topics[:0]
 	req.Default()
-	req.ReplicaID, req.SessionID, req.SessionEpoch = -1, 0, -1
+	req.ReplicaID, req.ForgottenTopics = -1, nil
 	req.MaxWaitMillis, req.MinBytes, req.MaxBytes = int32(wait/time.Millisecond), f.set.MinBytes, f.set.MaxBytes
 	req.IsolationLevel = 0
 	if f.set.ReadCommitted {
 		req.IsolationLevel = 1
 	}
 	req.Rack = f.set.Rack
-	for i := range parts {
-		p := &parts[i]
+	named := f.session.next(req, parts)
+	f.topics = f.topics[:0]
+	for i := range named {
+		p := &named[i]
 		at := topicAt(topics, p)
 		if at < 0 {
 			at = len(topics)
@@ -139,17 +146,33 @@ func (f *FetchConn) request(req *kmsg.FetchRequest, parts []FetchPart, wait time
 		fp.Partition, fp.FetchOffset, fp.PartitionMaxBytes = p.Partition, p.Offset, p.MaxBytes
 		fp.CurrentLeaderEpoch, fp.LastFetchedEpoch = p.LeaderEpoch, p.LastEpoch
 		topics[at].Partitions = append(topics[at].Partitions, fp)
+		f.topics = append(f.topics, at)
 	}
 	req.Topics = topics
-	f.asked = f.asked[:0]
-	for i := range topics {
-		for j := range topics[i].Partitions {
-			p := &topics[i].Partitions[j]
-			f.asked = append(f.asked, FetchPart{
-				Topic: topics[i].Topic, TopicID: topics[i].TopicID, Partition: p.Partition, Offset: p.FetchOffset,
-				LeaderEpoch: p.CurrentLeaderEpoch, LastEpoch: p.LastFetchedEpoch, MaxBytes: p.PartitionMaxBytes,
-			})
+	f.note(parts)
+}
+
+// note keeps what is asked: all of it, in the order in which the answer is to be expected.
+func (f *FetchConn) note(parts []FetchPart) {
+	f.asked = append(f.asked[:0], parts...)
+	f.places = slices.Grow(f.places[:0], len(parts))[:len(parts)]
+	if !f.session.whole {
+		for i := range parts {
+			f.places[i] = i
 		}
+		return
+	}
+	next := make([]int, len(f.sent.Topics)+1) // place of each topic: the request has its partitions together
+	for i, t := range f.sent.Topics {
+		next[i+1] = next[i] + len(t.Partitions)
+	}
+	for i := range parts {
+		at := next[f.topics[i]]
+		next[f.topics[i]]++
+		f.asked[at], f.places[at] = parts[i], i
+	}
+	if f.session.kept {
+		f.session.place(f.asked)
 	}
 }
 

@@ -427,12 +427,14 @@ func TestAnswersAboutManyPartitionsInAnyOrder(t *testing.T) {
 				topic := string(rune('a' + (int(i)+shift)%3))
 				parts = append(parts, FetchPart{Topic: topic, TopicID: ts[topic].ID, Partition: i / 3, LeaderEpoch: -1, LastEpoch: -1, MaxBytes: 1})
 			}
+			f.session = session{} // or what is as it was would be left out
 			require.NoError(t, f.Send(parts, 0))
 			a, err := f.Receive()
 			require.NoError(t, err)
 			seen := map[topicPartition]bool{}
 			for _, p := range a.Parts {
 				require.NoError(t, p.Err)
+				require.Equal(t, topicPartition{parts[p.At].Topic, parts[p.At].Partition}, topicPartition{p.Topic, p.Partition})
 				seen[topicPartition{p.Topic, p.Partition}] = true
 			}
 			require.Len(t, a.Parts, 600)

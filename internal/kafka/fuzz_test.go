@@ -35,9 +35,7 @@ func FuzzFetchAnswer(f *testing.F) {
 			return
 		}
 		fc := &FetchConn{c: &Client{brokers: map[int32]string{}, topics: map[string]Topic{}}, conn: &conn{}}
-		for p := range int32(3) {
-			fc.asked = append(fc.asked, FetchPart{Topic: "t", TopicID: id, Partition: p})
-		}
+		fc.note([]FetchPart{{Topic: "t", TopicID: id}, {Topic: "t", TopicID: id, Partition: 1}, {Topic: "t", TopicID: id, Partition: 2}})
 		fc.sent.SetVersion(version)
 		fc.resp.SetVersion(version)
 		if fc.conn.decode(frame, 7, &fc.resp) != nil {

@@ -16,6 +16,12 @@ func (b *fetchBroker) deliver(decoder *batch.Reader, a *asked, part *kafka.Fetch
 	switch {
 	case a.void():
 		return
+	case (part.Diverging || part.Err != nil) && b.unfollow(p): // its leader knows better
+		b.backOff(p)
+		if kafka.LookAgain(part.Err) {
+			c.look()
+		}
+		return
 	case part.Diverging, errors.Is(part.Err, kafka.ErrOutOfRange):
 		b.backOff(p)
 		c.repair(p, part.DivergesAt)
@@ -64,7 +70,7 @@ func (b *fetchBroker) deliver(decoder *batch.Reader, a *asked, part *kafka.Fetch
 	if !broken || in.next > a.offset {
 		b.fine(p, in.bytes, len(part.Records))
 	}
-	if !broken && decoder.Next() == a.offset && a.offset < end && bytes+a.most <= c.maxAnswer() {
+	if !broken && !b.sends(part) && decoder.Next() == a.offset && a.offset < end && bytes+a.most <= c.maxAnswer() {
 		b.askMore(p, a.most)
 	}
 	if broken {

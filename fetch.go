@@ -130,6 +130,7 @@ func (b *fetchBroker) serve(which int, conn *kafka.FetchConn, decoder *batch.Rea
 			return err
 		}
 		order := r.match(answer)
+		b.follow(answer, order)
 		coming, plain := r.project(answer, order)
 		next, _ := b.pick(which, coming)
 		if next != nil {
@@ -213,6 +214,7 @@ func (b *fetchBroker) pick(which int, coming map[*partition]ahead) (*request, ti
 	share := f.share()
 	full := f.full()
 	mayPass, wait := f.mayPass(now)
+	b.unfollowOld(now)
 	for i := range b.parts {
 		p := b.parts[(b.turn[which]+i)%len(b.parts)]
 		if p.fetch.retry > now {
@@ -317,6 +319,7 @@ func (b *fetchBroker) trouble(ctx context.Context, err error) {
 	c := b.f.c
 	c.lasting(fmt.Sprintf("broker %d", b.id), callLimit, c.trouble(time.Now(), fmt.Sprintf("cannot fetch from broker %d", b.id), err))
 	c.look()
+	b.unfollowAll()
 	pause(ctx, c.options.RetryBackoffMin)
 }
 

@@ -46,6 +46,8 @@ type fetchState struct {
 	least  int           // bytes to ask for at least: with fewer the broker had a batch and gave none
 	retry  time.Duration // not before, Mono
 	pause  time.Duration // the newest pause between tries
+
+	following following // the replica that it is fetched from in the leader's place
 }
 
 // fetchBroker fetches from one broker on two connections, because a broker answers one request per connection at a time: the
@@ -123,7 +125,7 @@ func (f *fetcher) reassign() {
 	}
 }
 
-// assign gives p to its leader. Called with f.mu held.
+// assign gives p to its leader, or to the replica that the leader has named. Called with f.mu held.
 func (f *fetcher) assign(p *partition) {
 	leader, ok := f.c.m.c.client.Leader(p.topic, p.id)
 	if !ok || leader.Leader < 0 {
@@ -133,12 +135,16 @@ func (f *fetcher) assign(p *partition) {
 		return
 	}
 	p.fetch.epoch = leader.LeaderEpoch
-	if b := p.fetch.broker; b != nil && b.id == leader.Leader {
+	from := leader.Leader
+	if p.fetch.following.until != 0 {
+		from = p.fetch.following.replica
+	}
+	if b := p.fetch.broker; b != nil && b.id == from {
 		b.kick()
 		return
 	}
 	f.detach(p)
-	b := f.broker(leader.Leader)
+	b := f.broker(from)
 	p.fetch.broker = b
 	b.parts = append(b.parts, p)
 	b.kick()

@@ -44,7 +44,8 @@ type settings struct {
 
 // WithSaramaConfig takes the connection's settings from a sarama configuration: ClientID, RackID, Net.TLS, Net.SASL,
 // Net.Proxy and Net.LocalAddr, as they are when Dial is called. The rest of it is not looked at, and it is not changed. A ClientID that is
-// not sarama's default is the client.id of the connections, in place of the name that Dial is given.
+// not sarama's default is the client.id of the connections, in place of the name that Dial is given. With a RackID, partitions are
+// fetched from the replica that their leader names for it, for 5 minutes at a time, where brokers have a replica.selector.class.
 func WithSaramaConfig(c *sarama.Config) Option { return func(s *settings) { s.sarama = c } }
 
 // WithLogger says where log lines go. Defaults to logrus.StandardLogger(); nil is an error of Dial.

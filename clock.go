@@ -24,9 +24,6 @@ func (c clock) tick() member.Now {
 	return n
 }
 
-// at is a reading of the wall clock of this process (with its monotonic part) as Mono.
-func (c clock) at(t time.Time) time.Duration { return t.Sub(c.origin) }
-
 // until is how long it is until mono, at least 0.
 func (c clock) until(mono time.Duration) time.Duration {
 	return max(mono-time.Since(c.origin), 0)

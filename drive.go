@@ -170,10 +170,13 @@ func (m *Marshaler) trust(until member.Now) {
 }
 
 // trusted tells whether a message may be handed out now, as far as time is concerned.
-func (m *Marshaler) trusted() bool { return m.trustedAt(time.Now()) }
+func (m *Marshaler) trusted() bool {
+	now := m.c.clock.now()
+	return m.trustedAt(now.Mono, now.Wall)
+}
 
-func (m *Marshaler) trustedAt(t time.Time) bool {
-	return int64(t.Sub(m.c.clock.origin)) < m.trustMono.Load() && t.UnixNano() < m.trustWall.Load()
+func (m *Marshaler) trustedAt(mono, wall time.Duration) bool {
+	return int64(mono) < m.trustMono.Load() && int64(wall) < m.trustWall.Load()
 }
 
 // act does one action. Called with g.mu held.

@@ -156,8 +156,8 @@ func (r *reading) problem(k lease.Key, offset int64, err error) {
 
 // next takes what may be handed out now; nil: nothing. Called with r.mu held.
 func (r *reading) next() *Message {
-	now := time.Now()
-	if r.held() == 0 && !r.refill() || !r.m.trustedAt(now) {
+	now := r.m.c.clock.now()
+	if r.held() == 0 && !r.refill() || !r.m.trustedAt(now.Mono, now.Wall) {
 		return nil
 	}
 	for !r.current.open() {
@@ -173,7 +173,7 @@ func (r *reading) next() *Message {
 	} else {
 		m, r.back = r.back[0], r.back[1:]
 	}
-	r.current.ages.Note(m.Offset, m.Offset, r.m.c.clock.at(now))
+	r.current.ages.Note(m.Offset, m.Offset, now.Mono)
 	return m
 }
 
@@ -323,14 +323,14 @@ func (r *reading) nextBatch() []Message {
 		if len(ms) > 0 {
 			p.waiting = true
 			r.queue = append(r.queue, p)
-			now := time.Now()
-			if !r.m.trustedAt(now) { // decoding took its time
+			now := r.m.c.clock.now()
+			if !r.m.trustedAt(now.Mono, now.Wall) { // decoding took its time
 				for i := range ms {
 					p.unsent = append(p.unsent, &ms[i])
 				}
 				return nil
 			}
-			p.ages.Note(ms[0].Offset, ms[len(ms)-1].Offset, r.m.c.clock.at(now))
+			p.ages.Note(ms[0].Offset, ms[len(ms)-1].Offset, now.Mono)
 			return ms
 		}
 	}
@@ -421,16 +421,26 @@ func (r *reading) await(ctx context.Context, take func() bool) error {
 // is finished; nothing commits by itself. Several goroutines may call it.
 func (c *Consumer) FetchMessage(ctx context.Context) (*Message, error) { return c.fetch(ctx) }
 
-func (r *reading) fetch(ctx context.Context) (*Message, error) {
+func (r *reading) fetch(ctx context.Context) (m *Message, err error) {
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	default:
+	}
+	r.life.shown()
 	r.mu.Lock()
-	if r.held() > 0 && !r.stopped && len(r.problems) == 0 && ctx.Err() == nil { // the usual case, without a closure
-		if m := r.next(); m != nil {
-			r.mu.Unlock()
-			r.life.shown()
-			return m, nil
-		}
+	if !r.stopped && len(r.problems) == 0 { // the usual case
+		m = r.next()
 	}
 	r.mu.Unlock()
+	if m != nil {
+		return m, nil
+	}
+	return r.fetchSlowly(ctx)
+}
+
+// fetchSlowly is fetch where there is nothing yet.
+func (r *reading) fetchSlowly(ctx context.Context) (*Message, error) {
 	var m *Message
 	err := r.ask(ctx, func() bool { m = r.next(); return m != nil })
 	return m, err

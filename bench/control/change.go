@@ -10,7 +10,8 @@ const (
 	quietTime   = 10 * time.Second
 	steadyTime  = 3 * time.Second
 	changeLimit = 2 * time.Minute
-	members     = 3 // before one joins
+	stop        = 500 * time.Millisecond // who is silent for so long does not flow
+	members     = 3                      // before one joins
 )
 
 // periods says how often each partition gets a message: such that two processors are half idle with every client.
@@ -37,15 +38,12 @@ type run struct {
 // measure takes a group through a member's coming, going, and crash.
 func (p *program) measure(client string, partitions int) (r run, err error) {
 	r = run{client: client, partitions: partitions, shifts: map[string]shift{}}
-	s, err := newStage(p.ctx, p.admin, p.dir, fmt.Sprintf("%s-%d", client, partitions), partitions)
+	s, err := p.newRun(client, partitions)
 	if err != nil {
 		return r, err
 	}
 	defer s.close()
 	period := periods[partitions]
-	if err := s.load(period); err != nil {
-		return r, err
-	}
 	for range members {
 		if _, _, err := s.join(task{Client: client}); err != nil {
 			return r, err
@@ -54,7 +52,8 @@ func (p *program) measure(client string, partitions int) (r run, err error) {
 	living := []bool{true, true, true}
 	rested := func() bool { return s.rested(period, living) }
 	if ok, err := s.until(changeLimit, rested); err != nil || !ok {
-		return r, fmt.Errorf("%s with %d partitions: %w at the beginning", client, partitions, orNever(err))
+		return r, fmt.Errorf("%s with %d partitions: %w at the beginning: the newest messages are at %v", client, partitions, orNever(err),
+			s.lines.owners(len(s.cast), time.Now()))
 	}
 	from, busy := time.Now(), readBusy()
 	if err := s.pass(quietTime); err != nil {
@@ -64,12 +63,18 @@ func (p *program) measure(client string, partitions int) (r run, err error) {
 	r.busy = busy.since()
 	s.lines.sort()
 	r.quiet = s.lines.longest(quiet, nil)
+	if *details {
+		p.say("in quiet: %s", s.detail(quiet, nil))
+	}
 
 	change := func(name string, at time.Time) error {
 		_, err := s.until(changeLimit, func() bool { return time.Since(at) >= quietTime && rested() })
 		s.lines.sort()
 		r.shifts[name] = s.judge(span{at, time.Now()}, r.quiet, living)
 		p.say("%-9s %3d partitions, %-5s %s", client, partitions, name, r.shifts[name])
+		if *details {
+			p.say("the others: %s", s.detail(span{at, time.Now()}, func(p int) bool { return s.lines.stayed(p, span{at, time.Now()}) }))
+		}
 		return err
 	}
 	who, at, err := s.join(task{Client: client})
@@ -103,7 +108,7 @@ func (s *stage) rested(period time.Duration, living []bool) bool {
 	now := time.Now()
 	steady := span{now.Add(-steadyTime), now}
 	for p, all := range s.lines {
-		if len(all) == 0 || now.Sub(all[len(all)-1].at) > 4*period+500*time.Millisecond || !s.lines.stayed(p, steady) {
+		if len(all) == 0 || now.Sub(all[len(all)-1].at) > 4*period+stop || !s.lines.stayed(p, steady) {
 			return false
 		}
 	}
@@ -113,7 +118,7 @@ func (s *stage) rested(period time.Duration, living []bool) bool {
 // judge tells what a change did.
 func (s *stage) judge(change span, quiet time.Duration, living []bool) (j shift) {
 	j.took = -1
-	if at := s.lines.settled(change, quiet*3/2); !at.IsZero() {
+	if at := s.lines.settled(change, max(quiet*3/2, stop)); !at.IsZero() {
 		j.took = at.Sub(change.from)
 	}
 	j.balanced = even(s.lines.owners(len(s.cast), change.to), living)
@@ -135,4 +140,19 @@ func (j shift) String() string {
 	}
 	return fmt.Sprintf("flows again after %6.2f s, %3d moved, longest gap of the others %6.0f ms (%.2f of quiet)%s",
 		j.took.Seconds(), j.moved, float64(j.gap.Microseconds())/1e3, j.bystanders, balance)
+}
+
+// detail tells of the longest gap, and how many partitions had one half as long.
+func (s *stage) detail(look span, which func(int) bool) string {
+	worst, gap := s.lines.worst(look, which)
+	long := 0
+	for p := range s.lines {
+		if (which == nil || which(p)) && s.lines.longest(look, func(q int) bool { return p == q }) > gap.to.Sub(gap.from)/2 {
+			long++
+		}
+	}
+	before, _ := s.lines.newest(worst, gap.from)
+	after, _ := s.lines.newest(worst, gap.to)
+	return fmt.Sprintf("partition %d at %s: offset %d at %s, %d at %s; %d partitions had a gap half as long", worst, s.cast[before.who].name,
+		before.offset, before.at.Format("05.000"), after.offset, after.at.Format("05.000"), long)
 }

@@ -69,7 +69,22 @@ func produce(text string) error {
 
 // fill writes n messages to each of some partitions, and returns when they are there.
 func fill(ctx context.Context, cl *kgo.Client, topic string, partitions []int32, n int) error {
-	value := make([]byte, valueSize)
+	return fillWith(ctx, cl, topic, partitions, n, valueSize)
+}
+
+// warm writes so much to each partition that its leader knows that it is one, and has begun the indexes of its log. A broker begins them after 4
+// KiB (index.interval.bytes); where all partitions come to it at the same time, it stands still for up to twenty seconds.
+func warm(ctx context.Context, cl *kgo.Client, topic string, partitions []int32) error {
+	for range 3 {
+		if err := fillWith(ctx, cl, topic, partitions, 1, 5<<10); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func fillWith(ctx context.Context, cl *kgo.Client, topic string, partitions []int32, n, size int) error {
+	value := make([]byte, size)
 	var mu sync.Mutex
 	var failed error
 	for i := 0; i < n; i++ {

@@ -162,11 +162,7 @@ func (p *program) cold(processes, partitions int) (float64, error) {
 		return 0, err
 	}
 	defer s.close()
-	all := make([]int32, partitions)
-	for i := range all {
-		all[i] = int32(i)
-	}
-	if err := fill(s.ctx, s.admin, s.topic, all, 20); err != nil {
+	if err := fill(s.ctx, s.admin, s.topic, s.all(), 20); err != nil {
 		return 0, err
 	}
 	for range processes {
@@ -248,11 +244,7 @@ func (p *program) idle(members, partitions int, d time.Duration) (float64, error
 
 // share writes a message to each partition, and requires that a process is handed so many of them.
 func (s *stage) share(who, want int) error {
-	all := make([]int32, s.partitions)
-	for i := range all {
-		all[i] = int32(i)
-	}
-	if err := fill(s.ctx, s.admin, s.topic, all, 1); err != nil {
+	if err := fill(s.ctx, s.admin, s.topic, s.all(), 1); err != nil {
 		return err
 	}
 	ok, err := s.until(time.Minute, func() bool {

@@ -34,6 +34,7 @@ var (
 	only     = flag.String("only", "", "measure only what matches: join, handover, kill9, cold, idle")
 	choice   = flag.String("clients", "", "of these clients only, with commas; default all")
 	sizes    = flag.String("partitions", "100,900", "with so many partitions")
+	details  = flag.Bool("details", false, "say where the longest gaps were")
 	logs     = flag.String("logs", "", "a folder for the log files of our members")
 
 	role        = flag.String("role", "", "what a process started by this program is: member or load")
@@ -49,6 +50,7 @@ type program struct {
 	ctx    context.Context
 	admin  *kgo.Client
 	dir    string
+	fields map[int]*field // by their partitions
 	report report
 }
 
@@ -87,7 +89,7 @@ func profiled(f func() error) error {
 func measureAll() (err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	p := &program{ctx: ctx}
+	p := &program{ctx: ctx, fields: map[int]*field{}}
 	if p.dir, err = os.MkdirTemp("", "control"); err != nil {
 		return err
 	}
@@ -96,6 +98,7 @@ func measureAll() (err error) {
 		return err
 	}
 	defer p.admin.Close()
+	defer p.close()
 	if err := p.everything(); err != nil {
 		return err
 	}

@@ -122,7 +122,7 @@ client keeps its defaults, but for a commit each second: the lease of ours is 10
 franz-go and KIP-848 45 s, and the brokers wait for nobody when a group is empty (group.initial.rebalance.delay.ms=0).
 
 ` + "`join`, `leave`, `kill`" + ` are the times from the moment when the newcomer begins to make its client, the leaver to close it, or the signal,
-until every partition flows at its last owner, with even shares, and no gap is longer than 1.5 times the longest of the quiet time. bystander_gap is
+until every partition flows at its last owner, with even shares, and no gap is longer than 1.5 times the longest of the quiet time (or half a second). bystander_gap is
 the longest gap of the partitions that did not move, divided by the longest gap of the quiet time of the same run; the bar takes the worst of a run's
 changes. All are medians of the runs. Figures without a limit are for comparison.
 

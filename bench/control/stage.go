@@ -26,7 +26,7 @@ type stage struct {
 	partitions int
 	group      string
 
-	feed  *process // that writes the load; nil: nobody does
+	field *field // whose topic it is; nil: its own
 	cast  []*process
 	lines timeline
 }
@@ -43,11 +43,26 @@ type process struct {
 	marks   map[int32]time.Time // newest of each
 }
 
-func newStage(ctx context.Context, admin *kgo.Client, dir, name string, partitions int) (*stage, error) {
+func emptyStage(ctx context.Context, admin *kgo.Client, dir, name string, partitions int) *stage {
 	s := &stage{ctx: ctx, admin: admin, dir: dir, brokers: splitAddresses(*brokers), partitions: partitions, lines: make(timeline, partitions)}
-	s.topic = fmt.Sprintf("control-%s-%d", name, time.Now().UnixNano())
-	s.group = s.topic
+	s.group = fmt.Sprintf("control-%s-%d", name, time.Now().UnixNano())
+	return s
+}
+
+// newStage makes one with a topic of its own.
+func newStage(ctx context.Context, admin *kgo.Client, dir, name string, partitions int) (*stage, error) {
+	s := emptyStage(ctx, admin, dir, name, partitions)
+	s.topic = s.group
 	return s, createTopic(ctx, admin, s.topic, partitions)
+}
+
+// all lists the topic's partitions.
+func (s *stage) all() []int32 {
+	all := make([]int32, s.partitions)
+	for i := range all {
+		all[i] = int32(i)
+	}
+	return all
 }
 
 // start starts this program again, in another role.
@@ -72,13 +87,53 @@ func (s *stage) start(name, role, argument string) (*process, error) {
 	return p, p.cmd.Start()
 }
 
-// load begins to write to every partition.
-func (s *stage) load(period time.Duration) (err error) {
-	text, err := json.Marshal(load{Brokers: s.brokers, Topic: s.topic, Partitions: s.partitions, Period: period})
-	if err == nil {
-		s.feed, err = s.start("load", "load", string(text))
+// field is a topic under steady load, for many stages: to make hundreds of partitions, and to remove them, keeps a broker busy for long.
+type field struct {
+	topic string
+	feed  *process // that writes the load
+}
+
+// field makes one, once.
+func (p *program) field(partitions int) (*field, error) {
+	if f := p.fields[partitions]; f != nil {
+		return f, nil
 	}
-	return err
+	s, err := newStage(p.ctx, p.admin, p.dir, fmt.Sprint(partitions), partitions)
+	if err != nil {
+		return nil, err
+	}
+	f := &field{topic: s.topic}
+	p.fields[partitions] = f
+	if err := warm(p.ctx, p.admin, s.topic, s.all()); err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(load{Brokers: s.brokers, Topic: s.topic, Partitions: partitions, Period: periods[partitions]})
+	if err != nil {
+		return nil, err
+	}
+	f.feed, err = s.start("load", "load", string(text))
+	return f, err
+}
+
+// close ends the load, and removes the topics.
+func (p *program) close() {
+	for _, f := range p.fields {
+		if f.feed != nil {
+			f.feed.end()
+		}
+		deleteTopic(p.admin, f.topic)
+	}
+}
+
+// newRun makes a stage on a field.
+func (p *program) newRun(client string, partitions int) (*stage, error) {
+	f, err := p.field(partitions)
+	if err != nil {
+		return nil, err
+	}
+	s := emptyStage(p.ctx, p.admin, p.dir, fmt.Sprintf("%s-%d", client, partitions), partitions)
+	s.field, s.topic = f, f.topic
+	return s, nil
 }
 
 // enter starts a process that may become a member.
@@ -88,9 +143,9 @@ func (s *stage) enter(t task) (int, error) {
 		t.Name = fmt.Sprint("member", len(s.cast))
 	}
 	if *logs != "" && t.Client == "ours" {
-		t.LogTo = fmt.Sprintf("%s/%s-%s.log", *logs, s.topic, t.Name)
+		t.LogTo = fmt.Sprintf("%s/%s-%s.log", *logs, s.group, t.Name)
 	}
-	journal, path, err := newReader(s.dir, s.topic+"-"+t.Name)
+	journal, path, err := newReader(s.dir, s.group+"-"+t.Name)
 	if err != nil {
 		return 0, err
 	}
@@ -210,16 +265,14 @@ func (s *stage) pass(d time.Duration) error {
 
 // close ends everything that was started.
 func (s *stage) close() {
-	for _, p := range append(s.cast, s.feed) {
-		if p != nil {
-			p.end()
-		}
-	}
 	for _, p := range s.cast {
+		p.end()
 		p.journal.close()
 		_ = os.Remove(p.path) // so that the folder does not grow; it is removed at the end anyway
 	}
-	deleteTopic(s.admin, s.topic)
+	if s.field == nil {
+		deleteTopic(s.admin, s.topic)
+	}
 }
 
 const lookEvery = 50 * time.Millisecond

@@ -53,6 +53,20 @@ func (t timeline) longest(s span, which func(partition int) bool) (gap time.Dura
 	return gap
 }
 
+// worst is where the longest such gap is.
+func (t timeline) worst(s span, which func(partition int) bool) (partition int, gap span) {
+	for p := range t {
+		if which == nil || which(p) {
+			for _, g := range t.gaps(p, s) {
+				if g.to.Sub(g.from) > gap.to.Sub(gap.from) {
+					partition, gap = p, g
+				}
+			}
+		}
+	}
+	return partition, gap
+}
+
 // gaps lists the times without a message of a partition that end in s, or that s ends.
 func (t timeline) gaps(partition int, s span) (gaps []span) {
 	last := s.from

@@ -4,8 +4,8 @@ import "time"
 
 // calm says when the broker lets the records of a shard gather before it answers a poll. A group of a hundred members writes fifty
 // heartbeats a second, and nobody waits for them: to be woken for each costs a process far more than what it does about it. Anything
-// else is waited for; so while anything else comes, and for a while after, each record is read as it comes. Reading later is always
-// safe: trust counts from the writing, and suspicion from the reading.
+// else is waited for, and so is a heartbeat of ours that makes positions durable; while such come, and for a while after, each record is
+// read as it comes. Reading later is always safe: trust counts from the writing, and suspicion from the reading.
 type calm struct {
 	beat    time.Duration // the interval of our heartbeats
 	stirred time.Time     // when the newest record was read that is no heartbeat

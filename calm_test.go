@@ -54,7 +54,8 @@ func TestRecordsGatherWhereManyHeartbeatsComeAndNothingElse(t *testing.T) {
 // A process of a large group is not woken for each heartbeat of the others; when something happens it reads it as it comes.
 func TestHeartbeatsOfALargeGroupAreReadTogether(t *testing.T) {
 	const members, beat = 60, 500 * time.Millisecond
-	k := newBench(t)
+	k := newBench(t, "t")
+	k.fill("t", 1, 0, 3)
 	one, crowd := k.process("one", testGroup, 5*beat), k.process("m", testGroup, 5*beat).c
 	var joining sync.WaitGroup
 	errs := make([]error, members)
@@ -63,6 +64,7 @@ func TestHeartbeatsOfALargeGroupAreReadTogether(t *testing.T) {
 	}
 	joining.Wait()
 	require.NoError(t, errors.Join(errs...))
+	c := k.consumer(one, ConsumerOptions{}, "t")
 	var gathering, prompt atomic.Int64
 	k.Kfake().ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		k.Kfake().KeepControl()
@@ -79,7 +81,14 @@ func TestHeartbeatsOfALargeGroupAreReadTogether(t *testing.T) {
 		return nil, nil, false
 	})
 	waitFor(t, "polls of both processes that gather", func() bool { return gathering.Load() > 20 })
-	require.NoError(t, one.Close(within(t, patience)))
 	before := prompt.Load()
+	for _, m := range hold(t, c, 3) {
+		require.NoError(t, c.CommitMessages(within(t, patience), m))
+	}
+	require.Greater(t, prompt.Load(), before, "somebody waits for a heartbeat")
+	before = gathering.Load()
+	waitFor(t, "polls that gather again", func() bool { return gathering.Load() > before+20 })
+	require.NoError(t, one.Close(within(t, patience)))
+	before = prompt.Load()
 	waitFor(t, "polls that do not", func() bool { return prompt.Load() > before+10 })
 }

@@ -197,6 +197,7 @@ func (c *Consumer) durable(ctx context.Context, want map[*partition]int64) error
 		changed := m.changed
 		if err == nil && len(want) > 0 {
 			m.flush = true
+			m.g.r.hurried.Store(true)
 		}
 		m.g.mu.Unlock()
 		if err != nil || len(want) == 0 {

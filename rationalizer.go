@@ -38,6 +38,7 @@ type rationalizer struct {
 	newest  int64         // largest timestamp seen, Unix ms
 
 	ailments ailments
+	hurried  atomic.Bool // somebody waits for a heartbeat to be read, or did a moment ago
 
 	// of the goroutine that follows
 	heard time.Time // when the newest answer came
@@ -184,7 +185,7 @@ func (r *rationalizer) follow(ctx context.Context, t *tail) error {
 		r.heard = time.Now()
 		r.ailments.over("read")
 		wait, t.least = shardWait, 1
-		if d := r.calm.gather(batch.records, batch.stirs, r.heard); d > 0 {
+		if d := r.calm.gather(batch.records, batch.stirs || r.hurried.Swap(false), r.heard); d > 0 {
 			wait, t.least = d, gatherBytes
 		}
 	}

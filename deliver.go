@@ -129,16 +129,16 @@ func (b *fetchBroker) backOff(p *partition) {
 	p.fetch.retry = f.c.m.c.clock.now().Mono + p.fetch.pause
 }
 
-// fine ends a partition's backing off, and notes how much its records grow when decoded.
-func (b *fetchBroker) fine(p *partition, decoded, raw int) {
+// fine ends a partition's backing off, and notes how much its records grow when decompressed.
+func (b *fetchBroker) fine(p *partition, grown, raw int) {
 	b.f.mu.Lock()
 	defer b.f.mu.Unlock()
 	if p.fetch.pause != 0 {
 		p.fetch.pause = 0
 		b.f.c.ailments.over(p.failure())
 	}
-	if decoded > 0 {
-		p.fetch.growth = float64(decoded) / float64(raw)
+	if grown > 0 {
+		p.fetch.growth = float64(grown) / float64(raw)
 	}
 }
 

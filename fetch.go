@@ -23,7 +23,7 @@ type asked struct {
 	offset  int64
 	fetches int
 	most    int // bytes
-	got     int // messages, once the answer is decoded
+	got     int // messages, once the answer is queued
 }
 
 // void tells whether the answer is of no use: the partition does not stand, or does not stand any more, where it was asked for.
@@ -44,7 +44,7 @@ func (a *asked) unchanged() {
 
 // ahead is what an answer in hand is about to do to a partition.
 type ahead struct {
-	raw   int   // bytes, not decoded
+	raw   int   // bytes, as they came
 	next  int64 // -1: it stays
 	epoch int32 // of the newest batch; -1: none
 }
@@ -112,7 +112,7 @@ func (b *fetchBroker) await(ctx context.Context, which int, most time.Duration) 
 	}
 }
 
-// serve keeps asking while there is something to ask for. The next request is on the wire before the last answer is decoded.
+// serve keeps asking while there is something to ask for. The next request is on the wire before the last answer is looked at.
 func (b *fetchBroker) serve(which int, conn *kafka.FetchConn, decoder *batch.Reader, r *request) error {
 	if err := conn.Send(r.parts, r.wait); err != nil {
 		b.release(which, r, nil)
@@ -176,7 +176,7 @@ func (r *request) match(answer *kafka.FetchAnswer) []*asked {
 	return order
 }
 
-// project tells where each partition will be when the answer is decoded, from the headers of its batches; and whether
+// project tells where each partition will be when the answer is queued, from the headers of its batches; and whether
 // messages will point into the answer. One whose answer is void stays where it is: what was projected for it did not come true.
 func (r *request) project(answer *kafka.FetchAnswer, order []*asked) (m map[*partition]ahead, plain bool) {
 	m = make(map[*partition]ahead, len(order))

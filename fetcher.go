@@ -40,9 +40,9 @@ type fetcher struct {
 type fetchState struct {
 	broker *fetchBroker  // nil: no leader known
 	epoch  int32         // the leader's, as far as known
-	asked  bool          // a request that has it is under way, or its answer is being decoded
+	asked  bool          // a request that has it is under way, or its answer is being queued
 	left   int           // the long poll that was parked when the second connection gave it up: it is for the next one
-	growth float64       // decoded bytes per fetched byte, of the last answer
+	growth float64       // bytes, decompressed, per fetched byte of the last answer
 	least  int           // bytes to ask for at least: with fewer the broker had a batch and gave none
 	retry  time.Duration // not before, Mono
 	pause  time.Duration // the newest pause between tries

@@ -146,7 +146,7 @@ type ConsumerOptions struct {
 	// MaxInFlight is how many messages of a partition are handed out at or above its position, finished ones behind an unfinished
 	// one too, 1 to 1,000,000. At the limit that partition pauses. Defaults to 10,000.
 	MaxInFlight int
-	// MaxBufferedBytes bounds what is fetched and not handed out, in bytes, decoded, of all partitions together. One batch of
+	// MaxBufferedBytes bounds what is fetched and not handed out, in bytes, decompressed, of all partitions together. One batch of
 	// each answer under way may lie above it, and so a larger one passes alone. 1 KiB to 2 GiB. Defaults to 64 MiB.
 	MaxBufferedBytes int
 	// MaxBatchBytes is the largest record batch, decompressed, that is accepted, in bytes, 1 KiB to 2 GiB; a larger one stops its partition

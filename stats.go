@@ -25,7 +25,7 @@ type Stats struct {
 
 	DialTime      Summary[time.Duration] // of the dials that succeeded: TCP, TLS, SASL, and the question for versions
 	WaitTime      Summary[time.Duration] // of each answer: from the request on the wire to the answer's first bytes
-	ReadTime      Summary[time.Duration] // of each answer: from its first bytes until its messages are queued: the rest of it read, and decoded
+	ReadTime      Summary[time.Duration] // of each answer: from its first bytes until its batches are queued: the rest of it read, checked and decompressed
 	FetchBytes    Summary[int64]         // of each answer: its size on the wire
 	FetchMessages Summary[int64]         // of each answer: how many Messages it brought
 

@@ -229,7 +229,7 @@ func (b *fetchBroker) pick(which int, coming map[*partition]ahead) (*request, ti
 		a := asked{p: p, offset: p.next, fetches: p.fetches}
 		epoch := p.lastEpoch
 		expected := p.queued + int(float64(next.raw)*max(p.fetch.growth, 1))
-		room := p.over == nil && expected < min(share, partBytes) && !(p.stalled && p.queued == 0)
+		room := p.over == nil && expected < min(share, 2*partBytes) && !(p.stalled && p.queued == 0)
 		p.mu.Unlock()
 		if isComing && next.next >= 0 {
 			a.offset = next.next
@@ -300,8 +300,10 @@ func (b *fetchBroker) release(which int, r, next *request) {
 	switch {
 	case which == quickPoll && next == nil:
 		b.guests = 0
-		for _, a := range r.asked {
-			a.p.fetch.left = b.polls
+		if b.polls != b.guestPoll { // else they only had no room: the long poll is parked still, and may be for long
+			for _, a := range r.asked {
+				a.p.fetch.left = b.polls
+			}
 		}
 		wakeUp(b.kicks[longPoll])
 	case which == quickPoll:

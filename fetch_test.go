@@ -89,3 +89,38 @@ func TestNoNewsOfAPartitionIsThatItsLogEndsWhereItDid(t *testing.T) {
 	r.match(&kafka.FetchAnswer{})
 	assert.Zero(t, b.parts[0].endAt, "an empty answer that is not news says nothing")
 }
+
+// The second connection gives up a partition that has no room, while the first is parked for long with another one that has no data.
+// Once it has room again, it is asked for at once.
+func TestAPartitionThatHasRoomAgainDoesNotWaitForAParkedPoll(t *testing.T) {
+	b := newFetchBroker(2)
+	idle, busy := b.parts[0], b.parts[1]
+	busy.queued = 1 << 30
+	parked, _ := b.pick(longPoll, nil)
+	require.Len(t, parked.asked, 1)
+	require.Same(t, idle, parked.asked[0].p)
+	for range 3 {
+		busy.queued = 0
+		r, _ := b.pick(quickPoll, nil)
+		require.NotNil(t, r)
+		require.Same(t, busy, r.asked[0].p)
+		next, _ := b.pick(quickPoll, map[*partition]ahead{busy: {raw: 1 << 30, next: r.asked[0].offset + 1}})
+		require.Nil(t, next, "what comes fills it")
+		b.release(quickPoll, r, nil)
+	}
+
+	busy.queued = 0
+	r, _ := b.pick(quickPoll, nil)
+	b.release(longPoll, parked, nil)
+	parked, _ = b.pick(longPoll, nil)
+	require.Len(t, parked.asked, 1, "the other one is still asked for")
+	assert.LessOrEqual(t, parked.wait, quickWait)
+	next, _ := b.pick(quickPoll, map[*partition]ahead{busy: {next: -1}})
+	require.Nil(t, next, "the first connection has begun anew: it takes it along soon")
+	b.release(quickPoll, r, nil)
+	none, _ := b.pick(quickPoll, nil)
+	assert.Nil(t, none)
+	b.release(longPoll, parked, nil)
+	parked, _ = b.pick(longPoll, nil)
+	assert.Len(t, parked.asked, 2)
+}

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	partBytes  = 1 << 20              // asked for of one partition at most, while less than that is buffered of it
+	partBytes  = 1 << 20              // asked for of one partition at most, while less than twice that is buffered or coming of it
 	firstBytes = 64 << 10             // asked for of a partition that begins
 	leastBytes = 16 << 10             // and at least
 	quickWait  = 5 * time.Millisecond // a poll of the second connection, see fetchBroker
@@ -19,7 +19,7 @@ const (
 // fetcher reads the data of one Consumer's partitions: it decides what is asked of which broker on which connection, keeps
 // what is buffered bounded, and hands batches to the partitions.
 //
-// What is buffered is shared out evenly: a partition asks for more while it has less than partBytes, and less than its part of half of
+// What is buffered is shared out evenly: a partition asks for more while it has less than twice partBytes, and less than its part of half of
 // MaxBufferedBytes, so a slow one can never take the room of another. What happens where batches are too large for that is in
 // room.go.
 type fetcher struct {

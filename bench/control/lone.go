@@ -96,6 +96,8 @@ func (p *program) handovers(n int) (joins, leaves []float64, err error) {
 		}
 	}
 	s.lines.sort()
+	between := s.lines.between(moved)
+	p.say("control, between two messages at one owner: p50 %.1f, p99.9 %.1f, longest %.1f ms", quantile(between, 0.5), quantile(between, 0.999), quantile(between, 1))
 	for _, h := range s.lines.handovers(moved) {
 		if h.skipped != 0 {
 			return nil, nil, fmt.Errorf("a hand-over skipped %d messages", h.skipped)

@@ -141,10 +141,10 @@ func (p *partition) end(err error) {
 		}
 	}
 	p.empty()
+	p.cancel(err) // with the lock held: who is refused a commit finds the context cancelled
 	p.mu.Unlock()
 	p.drop()
 	p.claim.consumer.fetcher.remove(p)
-	p.cancel(err)
 }
 
 // open tells whether its messages may be handed out, as far as its claim and the application are concerned.

@@ -422,12 +422,12 @@ func (r *reading) await(ctx context.Context, take func() bool) error {
 func (c *Consumer) FetchMessage(ctx context.Context) (*Message, error) { return c.fetch(ctx) }
 
 func (r *reading) fetch(ctx context.Context) (m *Message, err error) {
+	r.life.shown()
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	default:
 	}
-	r.life.shown()
 	r.mu.Lock()
 	if !r.stopped && len(r.problems) == 0 { // the usual case
 		m = r.next()

@@ -198,6 +198,7 @@ func (e *encoder) own(o *own) {
 	e.time(o.read)
 	if o.deaf != 0 {
 		e.time(o.reopen)
+		e.num(uint64(o.reopens))
 	}
 	e.bit(o.anyRead)
 }

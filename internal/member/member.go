@@ -244,7 +244,9 @@ func (m *Member) settle(now Now) Output {
 		if m.watch.paced != m.watch.turn {
 			m.pace, m.watch.paced = m.interval(), m.watch.turn
 		}
-		m.listen()
+		if m.listen(); m.stage == over {
+			return m.done()
+		}
 		m.judge()
 		m.reconcile(now)
 		m.depart(now)

@@ -30,6 +30,7 @@ type own struct {
 	anyRead bool
 	deaf    uint64        // seq of the record that was acknowledged and is not read back; 0: we hear
 	reopen  time.Duration // Mono of the next Reopen while deaf
+	reopens int           // so far, while deaf
 	bound   int           // a record larger than this is split
 }
 
@@ -205,17 +206,27 @@ func (m *Member) deafDue() time.Duration {
 	return due
 }
 
+// maxReopens is how often a deaf member opens its reading side anew, once a ttl, before it ends.
+const maxReopens = 3
+
 // listen finds out that we are deaf: what we wrote is in the log, and half a ttl later we have not read it. From then on
-// we are silent (our renewals would keep keys that we may not hand out) until it is read.
+// we are silent (our renewals would keep keys that we may not hand out) until it is read. If that helps nothing for long the
+// brokers may have lost what they acknowledged: where nobody else writes, nothing would ever show it, so we end and join anew.
 func (m *Member) listen() {
 	if m.now < m.deafDue() {
 		return
 	}
-	if m.own.deaf == 0 {
+	switch {
+	case m.own.deaf != 0 && m.own.reopens == maxReopens && m.stage == member:
+		m.end("what it wrote was acknowledged and cannot be read")
+		return
+	case m.own.deaf == 0:
+		m.own.reopens = 0
 		i := slices.IndexFunc(m.own.sent, func(s sent) bool { return s.acked >= 0 && m.now >= s.acked+m.ttl()/2 })
 		m.own.deaf = m.own.sent[i].seq
 		m.notice(Notice{Kind: Deaf})
 	}
+	m.own.reopens = min(m.own.reopens+1, maxReopens)
 	m.own.reopen = m.now + m.ttl()
 	m.out.Reopen = true
 }

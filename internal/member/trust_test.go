@@ -247,6 +247,27 @@ func TestWhoWasDeafHeartbeatsWhenItHears(t *testing.T) {
 	assert.True(t, p.hands(part(0)))
 }
 
+// Nobody else writes, so nothing that is read would ever show that the heartbeat is not in the log.
+func TestWhoIsDeafForThreeTTLsEndsAndJoinsAnew(t *testing.T) {
+	s := newScript(t)
+	p := s.process("p", Config{}, want(some(1)))
+	s.pass(3 * time.Second)
+	require.True(t, p.hands(part(0)))
+	p.lose = func(*lease.Record) bool { return true } // the broker acknowledges a heartbeat, and loses it; others do not arrive
+	n := len(p.written)
+	s.until(3*time.Second, "a heartbeat", func() bool { return len(p.written) > n })
+	p.do(p.m.Acked(p.written[n].Seq, p.clock(false)))
+	acked, ttl := s.now, 10*time.Second
+	s.until(ttl/2+2*ms, "deafness", func() bool { return p.reopens == 1 })
+	p.lose = nil
+	written := len(p.written)
+	s.until(2*ttl+2*ms, "two more", func() bool { return p.reopens == 3 })
+	require.Len(t, p.written, written, "and silence")
+	s.until(ttl+2*ms, "its end", func() bool { return p.ended })
+	assert.InDelta(t, float64(ttl*7/2), float64(s.now-acked), float64(10*ms))
+	assert.Equal(t, 3, p.reopens)
+}
+
 func TestARecordIsNotWaitedForOnceALaterOneIsRead(t *testing.T) {
 	s := newScript(t)
 	p := s.process("p", Config{}, want())

@@ -22,8 +22,9 @@ type asked struct {
 	p       *partition
 	offset  int64
 	fetches int
-	most    int // bytes
-	got     int // messages, once the answer is queued
+	most    int  // bytes
+	got     int  // messages, once the answer is queued
+	told    bool // the answer says something of it
 }
 
 // void tells whether the answer is of no use: the partition does not stand, or does not stand any more, where it was asked for.
@@ -161,14 +162,13 @@ func (b *fetchBroker) serve(which int, conn *kafka.FetchConn, decoder *batch.Rea
 // match finds for each part of an answer what was asked. What only news are told of and is not among them is as it was.
 func (r *request) match(answer *kafka.FetchAnswer) []*asked {
 	order := make([]*asked, len(answer.Parts))
-	told := make([]bool, len(r.asked))
 	for i := range answer.Parts {
-		at := answer.Parts[i].At
-		order[i], told[at] = &r.asked[at], true
+		order[i] = &r.asked[answer.Parts[i].At]
+		order[i].told = true
 	}
 	if answer.News {
 		for i := range r.asked {
-			if !told[i] {
+			if !r.asked[i].told {
 				r.asked[i].unchanged()
 			}
 		}
@@ -192,6 +192,13 @@ func (r *request) project(answer *kafka.FetchAnswer, order []*asked) (m map[*par
 				next, epoch = a.offset, -1
 			}
 			m[a.p] = ahead{raw: len(part.Records), next: next, epoch: epoch}
+		}
+	}
+	if answer.News { // or those that nothing is told of would be left to the other connection, over and over
+		for i := range r.asked {
+			if a := &r.asked[i]; !a.told {
+				m[a.p] = ahead{next: -1, epoch: -1}
+			}
 		}
 	}
 	return m, plain

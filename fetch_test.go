@@ -90,6 +90,42 @@ func TestNoNewsOfAPartitionIsThatItsLogEndsWhereItDid(t *testing.T) {
 	assert.Zero(t, b.parts[0].endAt, "an empty answer that is not news says nothing")
 }
 
+// Whoever asked for them goes on asking for all of them: left to the other connection they would be polled without a rest.
+func TestPartitionsWithoutNewsAreAskedForAgainOnTheSameConnection(t *testing.T) {
+	for _, which := range []int{longPoll, quickPoll} {
+		for name, parts := range map[string][]kafka.FetchedPart{"nothing": nil, "one": {{At: 1, HighWatermark: 7}}, "one that fails": {{At: 1, Err: kafka.ErrNotLeader}}} {
+			b := newFetchBroker(20)
+			b.polls, b.polling = 1, true
+			r, _ := b.pick(which, nil)
+			require.Len(t, r.asked, 20)
+			answer := &kafka.FetchAnswer{News: true, Parts: parts}
+			coming, _ := r.project(answer, r.match(answer))
+			next, _ := b.pick(which, coming)
+			require.NotNil(t, next, name)
+			want := 20
+			if len(parts) > 0 && parts[0].Err != nil {
+				want = 19
+			}
+			assert.Len(t, next.asked, want, name)
+			for _, a := range next.asked {
+				assert.Zero(t, a.offset)
+			}
+			if which == quickPoll {
+				assert.Equal(t, quickWait, next.wait, name)
+			}
+			b.release(which, r, next)
+			other := longPoll + quickPoll - which
+			b.polling = true
+			left, _ := b.pick(other, nil)
+			if want == 20 {
+				assert.Nil(t, left, name)
+			} else {
+				assert.Len(t, left.asked, 1, name)
+			}
+		}
+	}
+}
+
 // The second connection gives up a partition that has no room, while the first is parked for long with another one that has no data.
 // Once it has room again, it is asked for at once.
 func TestAPartitionThatHasRoomAgainDoesNotWaitForAParkedPoll(t *testing.T) {

@@ -156,15 +156,15 @@ func (r *reading) problem(k lease.Key, offset int64, err error) {
 
 // next takes what may be handed out now; nil: nothing. Called with r.mu held.
 func (r *reading) next() *Message {
-	now := r.m.c.clock.now()
-	if r.held() == 0 && !r.refill() || !r.m.trustedAt(now.Mono, now.Wall) {
-		return nil
-	}
-	for !r.current.open() {
+	for r.held() == 0 || !r.current.open() {
 		r.putAside()
 		if !r.refill() {
 			return nil
 		}
+	}
+	now := r.m.c.clock.now() // when all that takes time is done
+	if !r.m.trustedAt(now.Mono, now.Wall) {
+		return nil
 	}
 	var m *Message
 	if r.at < len(r.hand) {

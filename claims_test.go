@@ -258,11 +258,11 @@ func TestADrainThatComesToNothingGoesOnWithANewDraining(t *testing.T) {
 
 func TestReleaseOfAConsumersClaimGoesToAnotherMember(t *testing.T) {
 	b := newBench(t, "t")
-	b.fill("t", 4, 0, 10)
 	m1, m2 := b.marshaler("a"), b.marshaler("b")
 	c1 := b.consumer(m1, ConsumerOptions{DrainTimeout: time.Minute}, "t")
 	k2 := collect(t, b.consumer(m2, ConsumerOptions{}, "t"))
 	eventually(t, "two each", func() bool { return holds(m1) == 2 && holds(m2) == 2 })
+	b.fill("t", 4, 0, 10) // not before: the one who comes first holds all for a moment, and would read it
 	claim := claimed(t, c1)
 	ms := take(t, claim, 8) // all in flight
 	require.NoError(t, claim.Release(within(t, patience), 5))

@@ -36,7 +36,9 @@ func TestPartitionsOfAClusterThatDoesNotAnswerIsBounded(t *testing.T) {
 	m.wg.Go(func() { done <- m.Partitions("t") })
 	assert.Zero(t, <-done)
 	assert.Less(t, time.Since(start), callLimit+patience)
-	assert.Error(t, m.Close(within(t, 100*time.Millisecond)))
+	start = time.Now()
+	_ = m.Close(within(t, 100*time.Millisecond)) // an error, unless it is between two lives: then there is nothing to leave
+	assert.Less(t, time.Since(start), patience)
 }
 
 func TestWhoHoldsAPartitionAndWhoHeldItLast(t *testing.T) {

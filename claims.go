@@ -352,7 +352,6 @@ func (p *partition) passQueued(next int64) {
 		p.pop()
 	}
 	if p.next < next {
-		p.next, p.lastEpoch = next, -1
-		p.fetches++
+		p.refetch(next)
 	}
 }

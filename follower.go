@@ -1,7 +1,6 @@
 package marshal
 
 import (
-	"slices"
 	"time"
 
 	"github.com/kafka-marshal/marshal/internal/kafka"
@@ -47,11 +46,11 @@ func (b *fetchBroker) followTo(p *partition, replica int32) {
 	}
 }
 
-// unfollow goes back to the leaders of those of ps that are fetched here as from a replica. It gives false where none is.
-func (b *fetchBroker) unfollow(ps ...*partition) (any bool) {
+// unfollow goes back to the leader of p where it is fetched here as from a replica. It gives false where it is not.
+func (b *fetchBroker) unfollow(p *partition) bool {
 	b.f.mu.Lock()
 	defer b.f.mu.Unlock()
-	return b.unfollowLocked(func(p *partition) bool { return slices.Contains(ps, p) })
+	return b.unfollowLocked(func(q *partition) bool { return q == p })
 }
 
 // unfollowAll does it for all: the broker is not to be had.
@@ -66,12 +65,16 @@ func (b *fetchBroker) unfollowOld(now time.Duration) {
 	b.unfollowLocked(func(p *partition) bool { return now >= p.fetch.following.until })
 }
 
-func (b *fetchBroker) unfollowLocked(which func(*partition) bool) (any bool) {
-	for _, p := range slices.Clone(b.parts) {
+func (b *fetchBroker) unfollowLocked(which func(*partition) bool) bool {
+	var back []*partition // assign changes b.parts
+	for _, p := range b.parts {
 		if p.fetch.following.at(b.id) && which(p) {
-			p.fetch.following, any = following{}, true
-			b.f.assign(p)
+			back = append(back, p)
 		}
 	}
-	return any
+	for _, p := range back {
+		p.fetch.following = following{}
+		b.f.assign(p)
+	}
+	return len(back) > 0
 }

@@ -325,9 +325,8 @@ func (r *reading) nextBatch() []Message {
 			r.queue = append(r.queue, p)
 			now := r.m.c.clock.now()
 			if !r.m.trustedAt(now.Mono, now.Wall) { // decoding took its time
-				for i := range ms {
-					p.unsent = append(p.unsent, &ms[i])
-				}
+				r.current, r.hand, r.at = p, ms, 0
+				r.putAside()
 				return nil
 			}
 			p.ages.Note(ms[0].Offset, ms[len(ms)-1].Offset, now.Mono)
@@ -442,7 +441,7 @@ func (r *reading) fetch(ctx context.Context) (m *Message, err error) {
 // fetchSlowly is fetch where there is nothing yet.
 func (r *reading) fetchSlowly(ctx context.Context) (*Message, error) {
 	var m *Message
-	err := r.ask(ctx, func() bool { m = r.next(); return m != nil })
+	err := r.get(ctx, true, func() bool { m = r.next(); return m != nil })
 	return m, err
 }
 

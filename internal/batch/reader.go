@@ -115,7 +115,7 @@ func (r *Reader) Record(m *sarama.ConsumerMessage) bool {
 		return true
 	}
 	if r.current.err != nil {
-		r.err, r.current, r.size = r.current.err, Cursor{}, 0
+		r.stop(r.current.err)
 	} else if r.err == nil {
 		r.leave()
 	}
@@ -135,7 +135,7 @@ func (r *Reader) Check() bool {
 	for m := (sarama.ConsumerMessage{}); c.Record(&m); m = (sarama.ConsumerMessage{}) {
 	}
 	if c.err != nil {
-		r.err, r.current, r.size = c.err, Cursor{}, 0
+		r.stop(c.err)
 	}
 	return c.err == nil
 }
@@ -148,10 +148,12 @@ func (r *Reader) leave() {
 
 // fail notes why reading stops. It gives false.
 func (r *Reader) fail(err error) bool {
-	r.err = &Error{Offset: r.base, Next: max(r.next, r.last+1), Err: err}
-	r.current, r.size = Cursor{}, 0
+	r.stop(&Error{Offset: r.base, Next: max(r.next, r.last+1), Err: err})
 	return false
 }
+
+// stop ends reading, until Skip.
+func (r *Reader) stop(err *Error) { r.err, r.current, r.size = err, Cursor{}, 0 }
 
 // distrust finds out where a batch ends whose header may be wrong: where the next one begins, if that is believable; else
 // where it says itself, but at least one offset on, so that who goes on behind it gets on.

@@ -139,10 +139,7 @@ func (s *session) place(asked []FetchPart) {
 
 // find tells where among those asked for a partition of an answer is; -1: nowhere.
 func (s *session) find(t *kmsg.FetchResponseTopic, partition int32) int {
-	k := partKey{name: t.Topic, partition: partition}
-	if s.byID {
-		k = partKey{id: t.TopicID, partition: partition}
-	}
+	k := s.key(&FetchPart{Topic: t.Topic, TopicID: t.TopicID, Partition: partition})
 	if p := s.parts[k]; p != nil { // and what is there was asked for: the others are forgotten
 		return p.at
 	}

@@ -98,8 +98,9 @@ func (in *intake) put(batch *stored, next int64, epoch int32) bool {
 	if p.over != nil || p.fetches != in.fetches || p.next != in.next {
 		return false
 	}
-	p.logEnd, p.endAt, p.outside = in.end, time.Now(), false
+	p.logEnd, p.toldEnd, p.endAt, p.outside = in.end, in.end, time.Now(), false
 	if batch != nil {
+		p.provenAt = p.endAt
 		p.queue = append(p.queue, *batch)
 		p.buffer(batch.bytes)
 		in.bytes += batch.bytes

@@ -56,6 +56,10 @@ func (b *fetchBroker) run(which int) {
 	var conn *kafka.FetchConn
 	var decoder batch.Reader
 	for ctx.Err() == nil {
+		if b.wears(which) && conn != nil {
+			_ = conn.Close()
+			conn = nil
+		}
 		if conn == nil { // the second one too is opened in advance
 			began := time.Now()
 			var err error
@@ -210,6 +214,9 @@ func (b *fetchBroker) pick(which int, coming map[*partition]ahead) (*request, ti
 	f := b.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if coming != nil && b.worn[which] {
+		return nil, 0
+	}
 	if which == longPoll {
 		b.polling = false
 	} else if !b.polling || coming != nil && b.polls != b.guestPoll {
@@ -326,10 +333,24 @@ func (b *fetchBroker) trouble(ctx context.Context, err error) {
 		return
 	}
 	c := b.f.c
+	if concerns := b.concerns(err); concerns != nil {
+		err = concerns
+	}
 	c.lasting(fmt.Sprintf("broker %d", b.id), callLimit, c.trouble(time.Now(), fmt.Sprintf("cannot fetch from broker %d", b.id), err))
 	c.look()
 	b.unfollowAll()
 	pause(ctx, c.options.RetryBackoffMin)
+}
+
+// concerns names the partitions that an error of the broker is about; nil: there are none.
+func (b *fetchBroker) concerns(err error) error {
+	var failed causes
+	b.f.mu.Lock()
+	defer b.f.mu.Unlock()
+	for _, p := range b.parts {
+		failed.add(p.topic, p.id, err)
+	}
+	return failed.err()
 }
 
 func (c *Consumer) fetchSettings() kafka.FetchSettings {

@@ -57,11 +57,12 @@ type fetchBroker struct {
 	f         *fetcher
 	id        int32
 	parts     []*partition
-	turn      [2]int // where the next request of each connection begins: the first partition gets a batch of any size
-	polls     int    // counts the long polls
-	polling   bool   // one is under way
-	guests    int    // partitions that the second connection asks for
-	guestPoll int    // and the long poll during which it began to
+	turn      [2]int  // where the next request of each connection begins: the first partition gets a batch of any size
+	polls     int     // counts the long polls
+	polling   bool    // one is under way
+	guests    int     // partitions that the second connection asks for
+	guestPoll int     // and the long poll during which it began to
+	worn      [2]bool // the connection is to be opened anew
 	kicks     [2]chan struct{}
 }
 

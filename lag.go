@@ -72,7 +72,7 @@ func (c *Consumer) begun() []*partition {
 	return parts
 }
 
-// endWatcher asks, each LagInterval, for the ends of those logs that no fetch has brought news of.
+// endWatcher asks, each LagInterval, for the ends of those logs that no fetch has brought news of, and looks whether it should have.
 func (c *Consumer) endWatcher(ctx context.Context) {
 	timer := time.NewTicker(c.options.LagInterval)
 	defer timer.Stop()
@@ -84,14 +84,16 @@ func (c *Consumer) endWatcher(ctx context.Context) {
 		}
 		var stale []*partition
 		for _, p := range c.begun() {
-			if p.endAge() >= c.options.LagInterval {
+			if p.unsure(c.options.LagInterval) {
 				stale = append(stale, p)
 			}
 		}
 		began := time.Now()
 		soon, cancel := context.WithTimeout(ctx, callLimit)
 		var failed causes
-		c.readEnds(soon, stale, &failed)
+		for _, p := range c.readEnds(soon, stale, &failed) {
+			c.compare(p)
+		}
 		cancel()
 		if err := failed.err(); err != nil && ctx.Err() == nil {
 			c.lasting("lag", callLimit+c.options.LagInterval, c.trouble(began, "cannot ask for the ends of logs", err))
@@ -126,13 +128,6 @@ func (c *Consumer) readEnds(ctx context.Context, parts []*partition, failed *cau
 		}
 	}
 	return told
-}
-
-// endAge is how long ago the end of the log was last heard of.
-func (p *partition) endAge() time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return time.Since(p.endAt)
 }
 
 // learnEnd takes what a broker says beside the fetches. An end before the position is an answer that is behind, unless it is known

@@ -327,24 +327,6 @@ func (l *levels) bad() []string {
 	return bad
 }
 
-func TestEachStartAndStopLeavesNothing(t *testing.T) { // goleak in TestMain looks at what is left
-	b := newBench(t, "t")
-	b.fill("t", 4, 0, 10)
-	for range 5 {
-		m, err := NewMarshaler("a", testGroup, b.Addrs(), WithLease(testTTL, 0), WithLogger(testutil.Logger(t)))
-		require.NoError(t, err)
-		c := b.consumer(m, ConsumerOptions{}, "t")
-		msg, err := c.FetchMessage(within(t, patience))
-		require.NoError(t, err)
-		require.NoError(t, msg.Commit())
-		m.Terminate()
-	}
-	for range 20 {
-		_, err := DialContext(within(t, 20*time.Millisecond), "x", []string{"127.0.0.1:1"})
-		require.Error(t, err)
-	}
-}
-
 func TestStateTellsWhatNobodyHoldsAndWhy(t *testing.T) {
 	b := newBench(t, "t")
 	m := b.marshaler("a")

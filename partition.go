@@ -35,6 +35,8 @@ type partition struct {
 	logEnd    int64     // high watermark as last seen; -1: not yet
 	logStart  int64     // the oldest offset, where outside is set
 	endAt     time.Time // when logEnd was seen
+	toldEnd   int64     // the end as a fetch told it last
+	provenAt  time.Time // when a message came, or it was asked beside the fetches whether one should have
 	outside   bool      // the position is not in the log, as logStart and logEnd say
 	fetches   int       // counts the times that next was set from outside: answers to earlier requests are void
 	suspect   int64     // here a record could not be read: what is fetched from here is looked at before it is queued; -1: nowhere
@@ -47,6 +49,7 @@ type partition struct {
 	waiting bool       // it is in the queue of partitions that have something to hand out
 	ages    window.Ages
 
+	look         look
 	stall        stall
 	stalledSince atomic.Int64 // Mono since when the oldest message in hand is unfinished for too long; 0: it is not
 
@@ -163,7 +166,10 @@ func (p *partition) position() int64 {
 	return p.win.Position()
 }
 
+// key names it alone, in a claim of a whole topic too.
+func (p *partition) key() lease.Key { return lease.Key{Topic: p.topic, Partition: p.id} }
+
 // report is the position as the member takes it.
 func (p *partition) report() member.Position {
-	return member.Position{Key: lease.Key{Topic: p.topic, Partition: p.id}, TopicID: p.topicID, Epoch: p.claim.epoch, Next: p.position()}
+	return member.Position{Key: p.key(), TopicID: p.topicID, Epoch: p.claim.epoch, Next: p.position()}
 }

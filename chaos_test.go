@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -414,50 +413,6 @@ func TestNobodyIsHandedAnythingOnceItsTrustIsOver(t *testing.T) {
 	}
 }
 
-func TestLeadersThatMoveCostNoClaimAndNoMessage(t *testing.T) {
-	t.Parallel()
-	r := newTrial(t, newBenchOn(t, testutil.WithBrokers(3)))
-	require.NoError(t, r.CreateTopic("t", 4, nil))
-	m1, m2 := r.marshaler("a", WithLease(10*time.Second, 0)), r.marshaler("b", WithLease(10*time.Second, 0))
-	r.watch("a", r.consumer(m1, ConsumerOptions{WatchInterval: time.Minute}, "t"), time.Microsecond)
-	r.watch("b", r.consumer(m2, ConsumerOptions{WatchInterval: time.Minute}, "t"), time.Microsecond)
-	share(t, 4, m1, m2)
-	before := m1.State().Keys
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	for i := range int32(15) {
-		<-tick.C
-		for p := range int32(4) {
-			require.NoError(t, r.Kfake().MoveTopicPartition("t", p, (i+p)%3))
-		}
-		require.NoError(t, r.Kfake().MoveTopicPartition(MarshalTopic, shardOf(testGroup), i%3))
-		r.produce("t", 4, 20)
-	}
-	begin := time.Now()
-	r.read()
-	assert.Less(t, time.Since(begin), 5*time.Second)
-	for i, k := range m1.State().Keys {
-		assert.Equal(t, before[i].Epoch, k.Epoch)
-	}
-	r.judge()
-}
-
-func TestACoordinatorThatMovesCostsNoOffset(t *testing.T) {
-	r := newTrial(t, newBenchOn(t, testutil.WithBrokers(3)))
-	require.NoError(t, r.CreateTopic("t", 4, nil))
-	r.watch("a", r.consumer(r.marshaler("a"), ConsumerOptions{CommitInterval: 20 * time.Millisecond}, "t"), time.Microsecond)
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for range 10 {
-		<-tick.C
-		r.Kfake().RehashCoordinators()
-		r.produce("t", 4, 5)
-	}
-	r.read()
-	eventually(t, "offsets in kafka", func() bool { return r.committed("t", 4) == 200 })
-	r.judge()
-}
-
 func TestOffsetsThatCannotBeReadAreNotTakenForNone(t *testing.T) {
 	b := newBench(t)
 	require.NoError(t, b.CreateTopic("t", 1, nil))
@@ -485,20 +440,6 @@ func TestOffsetsThatCannotBeReadAreNotTakenForNone(t *testing.T) {
 	assert.Equal(t, int64(7), msg.Offset)
 	require.NoError(t, msg.Commit())
 	assert.GreaterOrEqual(t, int(h.Hits()), 2, "it was refused before")
-}
-
-func TestAPartitionWithoutALeaderHoldsNobodyUp(t *testing.T) {
-	b := newBench(t, "t")
-	b.fill("t", 4, 0, 10)
-	h := b.Kfake().Fault(
-		kfake.Fault{Topic: "t", Partitions: []int32{2}, Keys: []kmsg.Key{kmsg.Metadata}, Err: kerr.LeaderNotAvailable, Count: -1},
-		kfake.Fault{Topic: "t", Partitions: []int32{2}, Keys: []kmsg.Key{kmsg.Fetch, kmsg.ListOffsets}, Err: kerr.NotLeaderForPartition, Count: -1},
-	)
-	k := collect(t, b.consumer(b.marshaler("a"), ConsumerOptions{}, "t"))
-	eventually(t, "the others", func() bool { return k.count() == 30 })
-	assert.Empty(t, k.offsets("t", 2))
-	h.Remove()
-	eventually(t, "all", func() bool { return k.count() == 40 })
 }
 
 func TestAPartitionThatAnswersLeaveOutComesBackByItself(t *testing.T) {
@@ -778,44 +719,6 @@ func TestStatusDoesNotWaitForBrokers(t *testing.T) {
 	}
 	assert.Less(t, time.Since(begin), 2*time.Second)
 	_ = m.Close(within(t, 200*time.Millisecond)) // nobody can confirm it
-}
-
-func TestCredentialsThatFailForAWhile(t *testing.T) {
-	t.Parallel()
-	b := newBenchOn(t, testutil.WithUser(sarama.SASLTypePlaintext, "user", "right"))
-	require.NoError(t, b.CreateTopic("t", 4, nil))
-	wrong := b.Config("a")
-	wrong.Net.SASL.Password = "wrong"
-	_, err := DialContext(within(t, 2*time.Second), "a", b.Addrs(), WithSaramaConfig(wrong), WithLogger(testutil.Logger(t)))
-	require.ErrorContains(t, err, "credentials")
-
-	var lines levels
-	log := logrus.New()
-	log.AddHook(&lines)
-	log.Out = testWriter{t}
-	m := b.marshaler("a", WithSaramaConfig(b.Config("a")), WithLogger(log))
-	k := collect(t, b.consumer(m, ConsumerOptions{}, "t"))
-	b.fill("t", 4, 0, 10)
-	eventually(t, "all messages", func() bool { return k.count() == 40 })
-	var refuse atomic.Bool
-	refuse.Store(true)
-	b.Kfake().ControlKey(int16(kmsg.SASLAuthenticate), func(kr kmsg.Request) (kmsg.Response, error, bool) {
-		if !refuse.Load() {
-			return nil, nil, false
-		}
-		b.Kfake().KeepControl()
-		resp := kr.ResponseKind().(*kmsg.SASLAuthenticateResponse)
-		resp.ErrorCode, resp.ErrorMessage = kerr.SaslAuthenticationFailed.Code, kmsg.StringPtr("changed")
-		return resp, nil, true
-	})
-	b.Faults().Kill("a")
-	eventually(t, "trust that ends", func() bool { return !m.trusted() })
-	eventually(t, "a line that says why", func() bool {
-		return slices.ContainsFunc(lines.bad(), func(l string) bool { return strings.Contains(l, "authentication failed") })
-	})
-	refuse.Store(false)
-	b.fill("t", 4, 10, 10)
-	eventually(t, "it goes on by itself", func() bool { return k.count() >= 80 })
 }
 
 func TestWhatIsReservedOfATopicThatIsRecreatedIsNotHandedOutInItsNewLife(t *testing.T) {

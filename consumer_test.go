@@ -221,22 +221,6 @@ func TestWholeTopicsGoToOneProcessEach(t *testing.T) {
 	eventually(t, "everything", func() bool { return k1.count()+k2.count() >= 400 })
 }
 
-func TestNewPartitionsAreReadFromTheirBeginning(t *testing.T) {
-	for _, whole := range []bool{false, true} {
-		b := newBench(t)
-		require.NoError(t, b.CreateTopic("t", 2, nil))
-		m := b.marshaler("a")
-		k := collect(t, b.consumer(m, ConsumerOptions{ClaimEntireTopic: whole, StartOffset: StartLatest}, "t"))
-		eventually(t, "what is there", func() bool { return holds(m) > 0 })
-		b.grow("t", 6)
-		for p := int32(2); p < 6; p++ {
-			_, err := b.Fill("t", p, 100, 10)
-			require.NoError(t, err)
-		}
-		eventually(t, "all of the new ones", func() bool { return k.count() == 400 })
-	}
-}
-
 func TestFallingBehindRetentionIsReportedAndGoesOn(t *testing.T) {
 	b := newBench(t)
 	require.NoError(t, b.CreateTopic("t", 1, nil))

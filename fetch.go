@@ -134,8 +134,12 @@ func (b *fetchBroker) serve(which int, conn *kafka.FetchConn, decoder *batch.Rea
 			b.release(which, r, nil)
 			return err
 		}
+		if b.troubled.Swap(false) {
+			b.f.c.ailments.over(b.name())
+		}
 		order := r.match(answer)
 		b.follow(answer, order)
+		b.throttle(answer.Throttle)
 		coming, plain := r.project(answer, order)
 		next, _ := b.pick(which, coming)
 		if next != nil {
@@ -222,8 +226,11 @@ func (b *fetchBroker) pick(which int, coming map[*partition]ahead) (*request, ti
 	} else if !b.polling || coming != nil && b.polls != b.guestPoll {
 		return nil, time.Hour // the first connection takes everything along, and kicks
 	}
-	r := &request{wait: f.c.options.MaxWait}
 	now := f.c.m.c.clock.now().Mono
+	if b.quiet > now {
+		return nil, b.quiet - now
+	}
+	r := &request{wait: f.c.options.MaxWait}
 	again := time.Hour
 	share := f.share()
 	full := f.full()
@@ -327,6 +334,9 @@ func (b *fetchBroker) release(which int, r, next *request) {
 	}
 }
 
+// name is the key of the problems with this broker.
+func (b *fetchBroker) name() string { return fmt.Sprintf("broker %d", b.id) }
+
 // trouble waits before the next try, and has the leaders looked up: the broker may be gone.
 func (b *fetchBroker) trouble(ctx context.Context, err error) {
 	if ctx.Err() != nil {
@@ -336,7 +346,8 @@ func (b *fetchBroker) trouble(ctx context.Context, err error) {
 	if concerns := b.concerns(err); concerns != nil {
 		err = concerns
 	}
-	c.lasting(fmt.Sprintf("broker %d", b.id), callLimit, c.trouble(time.Now(), fmt.Sprintf("cannot fetch from broker %d", b.id), err))
+	b.troubled.Store(true)
+	c.lasting(b.name(), callLimit, c.trouble(time.Now(), fmt.Sprintf("cannot fetch from broker %d", b.id), err))
 	c.look()
 	b.unfollowAll()
 	pause(ctx, c.options.RetryBackoffMin)

@@ -2,6 +2,7 @@ package marshal
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +15,7 @@ const (
 	firstBytes = 64 << 10             // asked for of a partition that begins
 	leastBytes = 16 << 10             // and at least
 	quickWait  = 5 * time.Millisecond // a poll of the second connection, see fetchBroker
+	quietMost  = time.Minute          // that a broker may put our next request off, whatever it says
 )
 
 // fetcher reads the data of one Consumer's partitions: it decides what is asked of which broker on which connection, keeps
@@ -64,6 +66,9 @@ type fetchBroker struct {
 	guestPoll int     // and the long poll during which it began to
 	worn      [2]bool // the connection is to be opened anew
 	kicks     [2]chan struct{}
+	quiet     time.Duration // a quota: nothing is asked before, Mono
+	quietTold time.Duration // when the log was told last, Mono; 0: never
+	troubled  atomic.Bool   // the last try on one of the two failed
 }
 
 const (
@@ -187,6 +192,23 @@ func (f *fetcher) detach(p *partition) {
 			b.parts = append(b.parts[:i], b.parts[i+1:]...)
 			break
 		}
+	}
+}
+
+// throttle keeps to a quota: the broker has told us not to ask again for d. Brokers of today do not read what we ask until then, and to wait for
+// the answer would be taken for a broker that is silent; others rely on us. It is no failure, so it is told as news, once a minute.
+func (b *fetchBroker) throttle(d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	b.f.mu.Lock()
+	defer b.f.mu.Unlock()
+	c := b.f.c
+	now := c.m.c.clock.now().Mono
+	b.quiet = max(b.quiet, now+min(d, quietMost))
+	if b.quietTold == 0 || now-b.quietTold >= remindEvery {
+		b.quietTold = now
+		c.m.c.report.info(c.m.fields(), fmt.Sprintf("marshal: broker %d throttles what is fetched, by a quota of the user or the client.id: it is asked again in %v", b.id, d))
 	}
 }
 

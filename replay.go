@@ -30,6 +30,8 @@ func (g *group) ensure(ctx context.Context) error {
 		live, still := g.live, g.stillUntil
 		g.mu.Unlock()
 		if live {
+			g.ailments.over("replay")
+			g.ailments.over("probe")
 			return nil
 		}
 		pause(ctx, g.r.c.clock.until(still))

@@ -19,6 +19,10 @@ const (
 	shardWait  = 500 * time.Millisecond // a poll of a shard parks so long at the broker; it delays nothing
 	shardBytes = 4 << 20
 	shardBatch = 16 << 20 // largest batch of a shard, decompressed; ours are below 1 MiB
+
+	// tailQuiet is how long a quota may keep us from asking for the shard again: leases depend on it. Brokers of today do not read what we
+	// ask before the quota allows it; those that leave it to us are not asked in a circle.
+	tailQuiet = 100 * time.Millisecond
 )
 
 // errOtherLog says that what is read is not the log that was read before: truncated, recreated, or cut off below us.
@@ -153,7 +157,8 @@ func (t *tail) pollOnce(ctx context.Context, wait time.Duration, each func(*entr
 	}
 	t.end = -1
 	if len(answer.Parts) == 0 {
-		return nil // a throttled answer comes back empty and says nothing
+		pause(ctx, min(answer.Throttle, tailQuiet)) // it says nothing
+		return nil
 	}
 	return t.take(ctx, &answer.Parts[0], each)
 }

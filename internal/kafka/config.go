@@ -63,6 +63,7 @@ func (s settings) config(d *dialer) *sarama.Config {
 func (s settings) dialer() *dialer {
 	n := &s.user.Net
 	d := &dialer{net: net.Dialer{Timeout: dialLimit, KeepAlive: n.KeepAlive, LocalAddr: n.LocalAddr}}
+	d.bare = n.SASL.Enable && (n.SASL.Version == sarama.SASLHandshakeV0 || n.SASL.Mechanism == sarama.SASLTypeGSSAPI)
 	if n.Proxy.Enable {
 		d.proxy = n.Proxy.Dialer
 	}

@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"crypto/tls"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -165,6 +166,7 @@ type dialer struct {
 		Dial(network, addr string) (net.Conn, error)
 	}
 	tls   *tls.Config // nil: none
+	bare  bool        // tokens come without a number of the question
 	ctx   context.Context
 	ready func()
 
@@ -313,12 +315,23 @@ func hungUp(err error) bool {
 
 // heard tells the dialer of the first bytes that come. Where none come, or none that can be the size of an answer, that
 // is the end: sarama would ask again in an older version, wait as long again, and take that for success.
+//
+// It also looks at the size of each answer: sarama makes room for as much as it is told, up to 4 GiB, before any of it comes.
 type heard struct {
 	net.Conn
 	d    *dialer
 	done bool
 	err  error
+	size [4]byte
+	have int   // bytes of size
+	left int64 // bytes of the answer that are still to come
 }
+
+// Answers while a connection is opened, or logs in again, have so many bytes: they tell of versions, and tokens.
+const (
+	leastOpening = 4 // the number of the question
+	mostOpening  = 1 << 20
+)
 
 var (
 	errNotKafka = errors.New("the answer is not Kafka's")
@@ -330,24 +343,49 @@ func (h *heard) Read(b []byte) (int, error) {
 		return 0, h.err
 	}
 	n, err := h.Conn.Read(b)
-	if h.done {
-		return n, err
+	first := !h.done
+	if first {
+		h.done = true
+		h.d.begins(b[:min(n, 4)])
+		defer h.d.ready()
 	}
-	h.done = true
-	h.d.begins(b[:min(n, 4)])
-	if n > 0 && b[0] != 0 {
+	if !h.follow(b[:n]) {
 		n, err = 0, errNotKafka
-		if h.d.sentAlert() {
+		if first && h.d.sentAlert() {
 			err = errWantsTLS
 		}
-	}
-	if n == 0 && err != nil {
 		h.err = err
-		h.d.close()
-		h.d.fail(err)
+	} else if first && n == 0 {
+		h.err = err
 	}
-	h.d.ready()
+	if h.err != nil {
+		h.d.close()
+		h.d.fail(h.err)
+	}
 	return n, err
+}
+
+// follow keeps track of where answers begin; false: one has a size that none has.
+func (h *heard) follow(b []byte) bool {
+	for len(b) > 0 {
+		if h.left > 0 {
+			n := min(int64(len(b)), h.left)
+			h.left -= n
+			b = b[n:]
+			continue
+		}
+		h.size[h.have] = b[0]
+		h.have++
+		b = b[1:]
+		if h.have < len(h.size) {
+			continue
+		}
+		h.have, h.left = 0, int64(binary.BigEndian.Uint32(h.size[:]))
+		if h.left > mostOpening || h.left < leastOpening && !h.d.bare {
+			return false
+		}
+	}
+	return h.have == 0 || h.size[0] == 0
 }
 
 func tlsConfig(c *tls.Config) *tls.Config {

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -335,5 +336,35 @@ func TestABrokerThatHasAnsweredBeforeHangsUpWithoutAHint(t *testing.T) {
 		} else {
 			assert.ErrorContains(t, err, hintHungUp)
 		}
+	}
+}
+
+// sarama makes room for as much as an answer says that it has, up to 4 GiB: whoever listens on the port must not decide that.
+func TestWhoClaimsAnAbsurdAnswerWhileAConnectionIsOpenedCostsNoMemory(t *testing.T) {
+	reply := func(size uint32, body int) func(net.Conn) {
+		return func(c net.Conn) {
+			_, _ = c.Read(make([]byte, 4096))
+			first := binary.BigEndian.AppendUint32(nil, 10) // what can be an answer, and is none: sarama asks again
+			_, _ = c.Write(append(first, make([]byte, 10)...))
+			_, _ = c.Read(make([]byte, 4096))
+			_, _ = c.Write(append(binary.BigEndian.AppendUint32(nil, size), make([]byte, body)...))
+			c.Close()
+		}
+	}
+	for name, addr := range map[string]string{
+		"1 GiB, later":              serve(t, reply(1<<30, 4)),
+		"less than nothing":         serve(t, reply(1<<32-1, 4)),
+		"less than a question has":  serve(t, reply(3, 4)),
+		"nothing":                   serve(t, reply(0, 8)),
+		"2 MiB, of which some come": serve(t, reply(2<<20, 100)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, err := Dial(within(t, 500*time.Millisecond), "test", []string{addr}, nil)
+			runtime.ReadMemStats(&after)
+			require.ErrorContains(t, err, addr)
+			assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(16<<20))
+		})
 	}
 }

@@ -4,13 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/IBM/sarama"
-	"github.com/sirupsen/logrus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -358,43 +355,6 @@ func TestWhoCanWriteButNotReadIsSilentAndLosesItsKeys(t *testing.T) {
 	eventually(t, "all messages", func() bool { return k1.count()+k2.count() >= 80 })
 	f.Remove()
 	eventually(t, "a new life", func() bool { return alive(m1) == 2 && alive(m2) == 2 && m1.trusted() })
-}
-
-func TestTwoLivingProcessesWithOneClientIDShareAndSayItOnce(t *testing.T) {
-	b := newBench(t, "t")
-	b.fill("t", 4, 0, 100)
-	var lines levels
-	log := logrus.New()
-	log.AddHook(&lines)
-	log.Out = testWriter{t}
-	o := ConsumerOptions{FastReclaim: true}
-	m1 := b.marshaler("a")
-	k1 := collect(t, b.consumer(m1, o, "t"))
-	eventually(t, "all messages", func() bool { return k1.count() == 400 })
-	m2, err := NewMarshaler("a", testGroup, b.Addrs(), WithLease(testTTL, 0), WithLogger(log))
-	require.NoError(t, err)
-	t.Cleanup(m2.Terminate)
-	k2 := collect(t, b.consumer(m2, o, "t"))
-	eventually(t, "one of them says it", func() bool {
-		return slices.ContainsFunc(lines.bad(), func(l string) bool { return strings.Contains(l, "uses this client id") })
-	})
-	instances := func() map[string]int {
-		n := map[string]int{}
-		for _, k := range m1.State().Keys {
-			n[k.Instance]++
-		}
-		return n
-	}
-	eventually(t, "a share for each", func() bool { n := instances(); return len(n) == 2 && n[""] == 0 })
-	b.fill("t", 4, 100, 50)
-	eventually(t, "the rest", func() bool { return k1.count()+k2.count() == 600 })
-	said := 0
-	for _, l := range lines.bad() {
-		if strings.Contains(l, "uses this client id") {
-			said++
-		}
-	}
-	assert.Equal(t, 1, said)
 }
 
 func TestADeletedCoordinationTopicIsMadeAgain(t *testing.T) {

@@ -292,7 +292,7 @@ func TestNormalLifeLogsNoErrors(t *testing.T) {
 	assert.Empty(t, seen.bad())
 }
 
-type testWriter struct{ t *testing.T }
+type testWriter struct{ t testing.TB }
 
 func (w testWriter) Write(p []byte) (int, error) {
 	w.t.Log(strings.TrimSpace(string(p)))

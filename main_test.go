@@ -17,7 +17,10 @@ import (
 	"github.com/kafka-marshal/marshal/testutil"
 )
 
-func TestMain(m *testing.M) { testutil.VerifyNoLeaks(m) }
+func TestMain(m *testing.M) {
+	servePuppet()
+	testutil.VerifyNoLeaks(m)
+}
 
 // The tests of this package run on the embedded broker in real time, with a short lease.
 const (

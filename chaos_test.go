@@ -613,7 +613,7 @@ func TestC55EndingInTheMiddleOfEverythingIsCleanHoweverOften(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrittenArrivesAsItIsAndControlRecordsDoNot(t *testing.T) {
+func TestC118WhatIsWrittenArrivesAsItIsAndControlRecordsDoNot(t *testing.T) {
 	b := newBench(t)
 	require.NoError(t, b.CreateTopic("t", 1, nil))
 	_, err := b.Produce("t", 0,

@@ -161,7 +161,7 @@ func (c *KafkaCluster) NewMarshalerContext(ctx context.Context, clientID, groupI
 	if err := m.begin(ctx); err != nil {
 		short, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		return nil, errors.Join(fmt.Errorf("marshal: joining group %s: %w", groupID, err), m.Close(short))
+		return nil, errors.Join(fmt.Errorf("marshal: joining group %s: %w", printable(groupID), err), m.Close(short))
 	}
 	return m, nil
 }

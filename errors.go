@@ -55,7 +55,7 @@ type ClaimedError struct {
 
 func (e *ClaimedError) Error() string {
 	return fmt.Sprintf("marshal: %s is claimed by %s (%s) with epoch %d",
-		nameOfKey(lease.Key{Topic: e.Topic, Partition: e.Partition}), e.HolderClient, e.HolderInstance, e.HolderEpoch)
+		nameOfKey(lease.Key{Topic: e.Topic, Partition: e.Partition}), printable(e.HolderClient), e.HolderInstance, e.HolderEpoch)
 }
 
 // PartitionError is a problem of one partition: a batch that cannot be read, an offset out of range, a missing right. The

@@ -62,7 +62,7 @@ func (k KeyState) String() string {
 	if k.Instance == "" {
 		return fmt.Sprintf("%s %s: %s", name, at, k.Why)
 	}
-	notes := []string{fmt.Sprintf("%s %s: %s (%s) epoch %d token %d", name, at, k.Client, k.Instance, k.Epoch, k.Token)}
+	notes := []string{fmt.Sprintf("%s %s: %s (%s) epoch %d token %d", name, at, printable(k.Client), k.Instance, k.Epoch, k.Token)}
 	for _, note := range []struct {
 		is   bool
 		text string

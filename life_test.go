@@ -18,59 +18,7 @@ import (
 	"github.com/kafka-marshal/marshal/testutil"
 )
 
-func TestBadArgumentsAreRefusedAndLeaveNothing(t *testing.T) {
-	b := newBench(t, "t")
-	_, err := Dial("x", nil)
-	require.Error(t, err)
-	_, err = Dial("x", b.Addrs(), WithLease(time.Millisecond, 0))
-	require.ErrorContains(t, err, "out of range")
-	_, err = Dial("x", b.Addrs(), WithLease(time.Second, time.Second))
-	require.ErrorContains(t, err, "heartbeat")
-	_, err = Dial("x", b.Addrs(), WithTopic("no/slash"))
-	require.Error(t, err)
-	for _, names := range [][2]string{{"", "g"}, {"c", ""}, {strings.Repeat("x", 2000), "g"}, {"c", string([]byte{0xff, 0xfe})}} {
-		_, err = NewMarshaler(names[0], names[1], b.Addrs(), WithLogger(testutil.Logger(t)))
-		require.Error(t, err, "%.20q", names)
-	}
-	m := b.marshaler("a")
-	for _, topics := range [][]string{nil, {}, {""}, {"t", "t"}, {MarshalTopic}, {"a/b"}, {strings.Repeat("x", 250)}} {
-		_, err = m.NewConsumer(topics, ConsumerOptions{})
-		require.Error(t, err, "%.40v", topics)
-	}
-	for _, o := range []ConsumerOptions{
-		{MaximumClaims: -1}, {Weight: -1}, {MaxInFlight: -1}, {MaxWait: -1}, {CommitInterval: time.Hour}, {RestartGrace: 2 * time.Hour},
-		{StartOffset: -5}, {OnOutOfRange: 9}, {MinBytes: 100, MaxBytes: 10}, {RetryBackoffMin: time.Second, RetryBackoffMax: time.Millisecond},
-	} {
-		_, err = m.NewConsumer([]string{"t"}, o)
-		require.Error(t, err, "%+v", o)
-	}
-	require.NoError(t, NewConsumerOptions().Validate())
-	require.Empty(t, m.State().Keys)
-}
-
-func TestNamesRoundTrip(t *testing.T) {
-	b := newBench(t, "t")
-	for _, name := range []string{"host/1", "team/app", "a:b", "a|b", "with\nnewline", "nul\x00", "emoji 🚀", strings.Repeat("é", 300), "/", "%2F"} {
-		m, err := NewMarshaler(name, "group "+name, b.Addrs(), WithLogger(testutil.Logger(t)))
-		require.NoError(t, err, "%q", name)
-		assert.Equal(t, name, m.State().Instances[0].Client)
-		m.Terminate()
-	}
-}
-
-func TestTwoConsumersOfOneTopicInOneMarshaler(t *testing.T) {
-	b := newBench(t, "t", "u")
-	m := b.marshaler("a")
-	c := b.consumer(m, ConsumerOptions{}, "t")
-	_, err := m.NewConsumer([]string{"u", "t"}, ConsumerOptions{})
-	require.ErrorIs(t, err, ErrAlreadyConsuming)
-	b.consumer(m, ConsumerOptions{}, "u")
-	require.True(t, c.Terminate(true))
-	b.consumer(m, ConsumerOptions{}, "t")
-	eventually(t, "all keys", func() bool { return holds(m) == 8 })
-}
-
-func TestUseAfterTerminate(t *testing.T) {
+func TestC110UseWhileAndAfterEverythingTerminates(t *testing.T) {
 	b := newBench(t, "t")
 	b.fill("t", 4, 0, 10)
 	c, err := Dial("a", b.Addrs(), WithLease(testTTL, 0), WithLogger(testutil.Logger(t)))

@@ -290,7 +290,7 @@ func (m *Marshaler) leave(ctx context.Context) error {
 	select {
 	case <-m.left:
 	case <-ctx.Done():
-		errs = append(errs, fmt.Errorf("marshal: leaving group %s was not confirmed: %w", m.groupID, errors.Join(ctx.Err(), m.troubled())))
+		errs = append(errs, fmt.Errorf("marshal: leaving group %s was not confirmed: %w", printable(m.groupID), errors.Join(ctx.Err(), m.troubled())))
 	}
 	return errors.Join(errs...)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 	"unicode/utf8"
 
@@ -75,6 +76,9 @@ func WithAllGroups() Option { return func(s *settings) { s.observes, s.makesTopi
 func newSettings(options []Option) (settings, error) {
 	s := settings{log: logrus.StandardLogger(), topic: MarshalTopic, makesTopic: true}
 	for _, o := range options {
+		if o == nil {
+			return s, errors.New("marshal: an Option is nil")
+		}
 		o(&s)
 	}
 	s.ttl = cmp.Or(s.ttl, LeaseTTL)
@@ -85,7 +89,7 @@ func newSettings(options []Option) (settings, error) {
 	if s.beat < 0 || s.beat > s.ttl/5 {
 		return s, fmt.Errorf("marshal: a heartbeat every %v is out of range (at most a fifth of the lease, %v)", s.beat, s.ttl/5)
 	}
-	if s.log == nil {
+	if v := reflect.ValueOf(s.log); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return s, errors.New("marshal: WithLogger(nil)")
 	}
 	if err := checkTopicName(s.topic); err != nil {

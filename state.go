@@ -203,9 +203,9 @@ func (s State) String() string { return strings.Join(s.lines(), "\n") }
 
 func (s State) lines() []string {
 	if s.Unreadable != "" {
-		return []string{fmt.Sprintf("group %s: nothing is known of it yet: %s", s.Group, s.Unreadable)}
+		return []string{fmt.Sprintf("group %s: nothing is known of it yet: %s", printable(s.Group), s.Unreadable)}
 	}
-	lines := []string{fmt.Sprintf("group %s at offset %d: %d members, %d keys", s.Group, s.Offset, len(s.Instances), len(s.Keys))}
+	lines := []string{fmt.Sprintf("group %s at offset %d: %d members, %d keys", printable(s.Group), s.Offset, len(s.Instances), len(s.Keys))}
 	if s.Foreign > 0 {
 		lines[0] += fmt.Sprintf(", %d records by somebody else under its name", s.Foreign)
 	}
@@ -231,7 +231,7 @@ func (s State) lines() []string {
 		if i.Parked { // nobody works on it
 			work = fmt.Sprintf("left at %s", i.LastHeartbeat.UTC().Format(time.RFC3339))
 		}
-		lines = append(lines, fmt.Sprintf("  member %s (%s) on %s: %d claims, %s%s", i.Client, i.Instance, i.Host, i.Claims, work, note))
+		lines = append(lines, fmt.Sprintf("  member %s (%s) on %s: %d claims, %s%s", printable(i.Client), i.Instance, printable(i.Host), i.Claims, work, note))
 	}
 	for _, k := range s.Keys {
 		lines = append(lines, "  "+k.String())

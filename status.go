@@ -56,7 +56,7 @@ func (s *State) holders(now time.Time) map[string]string {
 func (i *InstanceState) why(alone bool, now time.Time) string {
 	silent := i.silence(now).Round(100 * time.Millisecond)
 	left := i.TTL - i.silence(now)
-	kept := fmt.Sprintf("parked, kept for the next run of %s", i.Client)
+	kept := fmt.Sprintf("parked, kept for the next run of %s", printable(i.Client))
 	switch {
 	case i.Parked && left > 0:
 		return fmt.Sprintf("%s, for up to %v more, until %s", kept, left.Round(time.Second), now.Add(left).UTC().Format("15:04:05Z"))

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/sirupsen/logrus"
 
@@ -75,7 +77,7 @@ func (m *Marshaler) namesake(id lease.InstanceID) {
 // nameOf names an instance for people: its client id, and the beginning of its instance id. Called with g.mu held.
 func (m *Marshaler) nameOf(id lease.InstanceID) string {
 	if i := m.g.log.World().Instance(id); i != nil {
-		return fmt.Sprintf("%s (%v)", i.Client, id)
+		return fmt.Sprintf("%s (%v)", printable(i.Client), id)
 	}
 	return id.String()
 }
@@ -130,6 +132,14 @@ func (m *Marshaler) tellTrust() {
 		e.Text += ": " + e.Err.Error()
 	}
 	m.emit(logrus.WarnLevel, e)
+}
+
+// printable is a name that somebody else has chosen, for a line of text: it cannot pass for a line of its own, nor move a terminal's cursor.
+func printable(name string) string {
+	if strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(name)
+	}
+	return name
 }
 
 // warnOfMix warns, once, of a topic that some of the group claim as a whole and others by partitions: one of the two kinds

@@ -1,7 +1,9 @@
 package marshal
 
 import (
+	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -64,7 +66,9 @@ func TestC48APartitionThatFallsSilentIsToldAndRecovers(t *testing.T) {
 			return func() { left.Store(0) }
 		}, false},
 		"answers say that nothing is new": {4, "t/3: nothing is fetched from offset 10 on, though its log ends at", func(b *bench) func() {
-			return b.OnFetch("t", 3, func(p *kmsg.FetchResponseTopicPartition) { p.RecordBatches, p.HighWatermark, p.LastStableOffset = nil, 10, 10 })
+			return b.OnFetch("t", 3, func(p *kmsg.FetchResponseTopicPartition) {
+				p.RecordBatches, p.HighWatermark, p.LastStableOffset = nil, 10, 10
+			})
 		}, false},
 		"a session has forgotten it": {20, "", func(b *bench) func() {
 			_, struck := b.leaveOut("t", 3, 1)
@@ -129,6 +133,217 @@ func TestC48APartitionThatFallsSilentIsToldAndRecovers(t *testing.T) {
 			}
 			assert.Equal(t, upTo(int64(written)), k.offsets("t", 3), "once, and in order")
 			assert.Equal(t, epoch, keyOf(m, "t", 3).Epoch, "its claim stays")
+		})
+	}
+}
+
+// The original released by velocities, which are wrong where there is one sample, or nothing to do. Here a partition is given up when one
+// message in hand is not finished for StallTimeout: being behind, idle, slow or new is no reason.
+func TestC64OnlyAMessageThatIsNotFinishedInTimeCostsAPartition(t *testing.T) {
+	const timeout = time.Second
+	for name, c := range map[string]struct {
+		backlog int
+		more    time.Duration // between two new messages; 0: none
+		work    time.Duration // on each; -1: it is never finished
+		read    bool
+		givenUp bool
+	}{
+		"slower than what is produced":             {0, 10 * time.Millisecond, 100 * time.Millisecond, true, false},
+		"a backlog and nothing new":                {10_000, 0, 2 * time.Millisecond, true, false},
+		"a backlog, and the application is stuck":  {100, 0, -1, true, true},
+		"the first message after a long idle time": {0, 3 * timeout / 2, time.Microsecond, true, false},
+		"nothing ever":                             {0, 0, time.Microsecond, true, false},
+		"nobody asks for messages":                 {100, 0, time.Microsecond, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			require.NoError(t, b.CreateTopic("t", 1, nil))
+			if c.backlog > 0 {
+				_, err := b.Fill("t", 0, c.backlog, 20)
+				require.NoError(t, err)
+			}
+			log, seen := logged(t)
+			m := b.marshaler("a", WithLogger(log))
+			o := ConsumerOptions{StallTimeout: timeout, CommitInterval: 20 * time.Millisecond, DrainTimeout: 20 * time.Millisecond}
+			cons := b.consumer(m, o, "t")
+			eventually(t, "the claim", func() bool { return len(cons.begun()) == 1 })
+			heard := listen(t, m)
+			other := b.marshaler("b", WithLogger(log))
+			collect(t, b.consumer(other, o, "t")) // it would take it
+			epoch := keyOf(m, "t", 0).Epoch
+			ctx := within(t, 2*timeout+timeout/2)
+			var wg sync.WaitGroup
+			var handed atomic.Int64 // when the message that is stuck came
+			if c.read {
+				wg.Go(func() {
+					for msg, err := range cons.Messages(ctx) {
+						if err != nil || c.work < 0 {
+							handed.CompareAndSwap(0, time.Now().UnixNano())
+							continue
+						}
+						pause(ctx, c.work)
+						if ctx.Err() == nil {
+							assert.NoError(t, msg.Commit())
+						}
+					}
+				})
+			}
+			if c.more > 0 {
+				wg.Go(func() {
+					for pause(ctx, c.more); ctx.Err() == nil; pause(ctx, c.more) {
+						b.fill("t", 1, 0, 1)
+					}
+				})
+			}
+			wg.Wait()
+			<-ctx.Done()
+			assert.False(t, seen.has("", "NaN") || seen.has("", "Inf"))
+			if !c.givenUp {
+				assert.Empty(t, heard.of(ClaimGivenUp, ClaimStalled, ClaimLost, ClaimReleased))
+				assert.Equal(t, epoch, keyOf(m, "t", 0).Epoch)
+				return
+			}
+			given := heard.wait(t, ClaimGivenUp)
+			took := given.Time.Sub(time.Unix(0, handed.Load()))
+			assert.InDelta(t, timeout.Seconds(), took.Seconds(), 0.9, "StallTimeout, and a CommitInterval: %v", took)
+			assert.Greater(t, took, timeout-50*time.Millisecond)
+			assert.Len(t, heard.of(ClaimGivenUp), 1)
+			eventually(t, "it is at the other", func() bool { return holderOf(m, "t", 0) == "b" })
+		})
+	}
+}
+
+// The slowest partition of a broker costs the others nothing, one message of it at a time, or as many as its workers take.
+func TestC66ASlowPartitionHoldsUpNoneOfItsNeighbours(t *testing.T) {
+	b := newBench(t)
+	const n, rounds = 20_000, 3
+	ttl := 600 * time.Millisecond
+	m := b.marshaler("a", WithLease(ttl, 0))
+	ctx := within(t, 4*patience)
+	var stuck *Message // of the run beside a slow partition that came last
+	var slowest *Consumer
+	// run gives the time that n messages of each of three partitions take; beside one whose message is not finished, or alone.
+	run := func(topic string, slow bool) time.Duration {
+		require.NoError(t, b.CreateTopic(topic, 4, nil))
+		c := b.consumer(m, ConsumerOptions{StrictOrdering: true}, topic)
+		if slow {
+			b.fill(topic, 1, 0, 100)
+			msg, err := c.FetchMessage(ctx)
+			require.NoError(t, err)
+			if stuck != nil {
+				require.NoError(t, stuck.Commit())
+				require.True(t, slowest.Terminate(true))
+			}
+			stuck, slowest = msg, c
+		}
+		eventually(t, "all", func() bool { return len(c.begun()) == 4 })
+		for p := int32(1); p < 4; p++ {
+			_, err := b.Fill(topic, p, n, 20)
+			require.NoError(t, err)
+		}
+		begin := time.Now()
+		for range 3 * n {
+			msg, err := c.FetchMessage(ctx)
+			require.NoError(t, err)
+			require.NotZero(t, msg.Partition, "one of it is outstanding")
+			require.NoError(t, msg.Commit())
+		}
+		took := time.Since(begin)
+		if !slow {
+			c.Terminate(true)
+		}
+		return took
+	}
+	alone, beside := time.Hour, time.Hour // the best of a few: what the machine does besides can only cost
+	for i := range rounds {
+		alone = min(alone, run(fmt.Sprint("alone", i), false))
+		beside = min(beside, run(fmt.Sprint("beside", i), true))
+	}
+	t.Logf("%d messages take %v alone, %v beside a slow partition", 3*n, alone, beside)
+	assert.Less(t, float64(beside), float64(alone)/0.8)
+	beats := b.Faults().Add(testutil.Fault{Client: "a", Keys: testutil.Writes, Do: testutil.DelayAnswers, Delay: time.Nanosecond})
+	require.NoError(t, beats.Wait(ctx, 50), "20 H, of five heartbeats in two of them")
+	assert.Equal(t, "a", holderOf(m, stuck.Topic, 0))
+	assert.NoError(t, stuck.Commit(), "its claim stays")
+}
+
+// Workers with queues of their own behind the channel: where a queue has room for MaxInFlight, whoever fills it waits for nobody.
+func TestC66BoundedQueuesBehindTheChannelHoldUpNoOtherPartition(t *testing.T) {
+	b := newBench(t, "t")
+	for p := range int32(4) {
+		_, err := b.Fill("t", p, 500, 20)
+		require.NoError(t, err)
+	}
+	const inFlight = 5
+	c := b.consumer(b.marshaler("a"), ConsumerOptions{MaxInFlight: inFlight, DrainTimeout: 20 * time.Millisecond}, "t")
+	var queues [4]chan *Message
+	var done [4]atomic.Int64
+	var wg sync.WaitGroup
+	free := make(chan struct{})
+	for p := range queues {
+		queues[p] = make(chan *Message, inFlight)
+		wg.Go(func() {
+			for msg := range queues[p] {
+				if p == 0 {
+					<-free
+				}
+				_ = msg.Commit() // the slow one's come late
+				done[p].Add(1)
+			}
+		})
+	}
+	wg.Go(func() {
+		for msg := range c.ConsumeChannel() {
+			queues[msg.Partition] <- msg
+		}
+		for _, q := range queues {
+			close(q)
+		}
+	})
+	for p := 1; p < 4; p++ {
+		eventually(t, "its neighbours", func() bool { return done[p].Load() == 500 })
+	}
+	assert.Zero(t, done[0].Load())
+	close(free)
+	eventually(t, "itself", func() bool { return done[0].Load() == 500 })
+	c.Terminate(true)
+	wg.Wait()
+}
+
+// Heartbeats are the process's own, whatever its application takes its time for, and go on until the last key is handed over.
+func TestC68LongWorkOnAMessageCostsNoClaim(t *testing.T) {
+	for _, strict := range []bool{true, false} {
+		t.Run(fmt.Sprint("strict ", strict), func(t *testing.T) {
+			t.Parallel()
+			const ttl = 600 * time.Millisecond // 2 H, five heartbeats
+			b := newBench(t)
+			require.NoError(t, b.CreateTopic("t", 1, nil))
+			b.fill("t", 1, 0, 10)
+			m := b.marshaler("a", WithLease(ttl, 0))
+			c := b.consumer(m, ConsumerOptions{StrictOrdering: strict, DrainTimeout: 5 * time.Second}, "t")
+			msg, err := c.FetchMessage(within(t, patience))
+			require.NoError(t, err)
+			q := b.marshaler("b", WithLease(ttl, 0))
+			k := collect(t, b.consumer(q, ConsumerOptions{}, "t"))
+			epoch := keyOf(m, "t", 0).Epoch
+			beats := b.Faults().Add(testutil.Fault{Client: "a", Keys: testutil.Writes, Do: testutil.DelayAnswers, Delay: time.Nanosecond})
+			require.NoError(t, beats.Wait(within(t, 2*patience), 50), "20 H") // the work
+			assert.Zero(t, k.count(), "the other receives nothing")
+			assert.Equal(t, epoch, keyOf(q, "t", 0).Epoch, "the claim remains")
+			require.NoError(t, msg.Context().Err())
+
+			var wg sync.WaitGroup
+			wg.Go(func() { assert.True(t, c.Terminate(true)) })
+			eventually(t, "the end", c.Terminated)
+			was := beats.Hits()
+			require.NoError(t, beats.Wait(within(t, patience), was+8), "heartbeats while it works for 3 H more")
+			assert.Equal(t, epoch, keyOf(q, "t", 0).Epoch)
+			require.NoError(t, msg.Commit(), "accepted while it drains")
+			wg.Wait()
+			assert.ErrorIs(t, msg.Commit(), ErrClaimLost)
+			eventually(t, "the rest at the other", func() bool { return k.count() == 9 })
+			assert.Equal(t, upTo(10)[1:], k.offsets("t", 0), "what was finished does not come again")
 		})
 	}
 }

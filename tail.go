@@ -234,14 +234,22 @@ func (t *tail) lost(ctx context.Context, cause error) error {
 	if t.next < start {
 		return fmt.Errorf("%w: it starts at %d now, offset %d is gone", errOtherLog, start, t.next)
 	}
-	if t.next > end && t.epoch >= 0 { // a follower may lag behind what we read; the epochs tell a log that was cut
+	if t.next > end && t.epoch < 0 { // nothing was read that could be gone: we are where the log ended when it was asked for
+		return fmt.Errorf("%w: it ends at %d now, before offset %d", errOtherLog, end, t.next)
+	}
+	if t.next > end { // a follower may lag behind what we read; the epochs tell a log that was cut
 		return fmt.Errorf("%s/%d: waiting for offset %d, the log ends at %d: %w", t.c.set.topic, t.shard, t.next, end, cause)
 	}
 	return cause
 }
 
+// behindFor is how long a log may end before what it had when its end was asked for: a broker that leads it since a moment ago may not
+// have heard of all of it. Afterwards it was cut.
+const behindFor = 2 * time.Second
+
 // through reads everything below to, as far as there still is anything: holes and markers may make the end invisible.
 func (t *tail) through(ctx context.Context, to int64, each func(*entry)) error {
+	last := time.Now() // when something came
 	for t.next < to {
 		before := t.next
 		if err := t.poll(ctx, 0, each); err != nil {
@@ -249,8 +257,11 @@ func (t *tail) through(ctx context.Context, to int64, each func(*entry)) error {
 		}
 		switch {
 		case t.next > before:
+			last = time.Now()
 		case t.end >= to: // the broker has nothing more below its end
 			t.next = to
+		case t.end >= 0 && time.Since(last) > behindFor:
+			return fmt.Errorf("%s/%d: it ends at %d, and ended behind %d before", t.c.set.topic, t.shard, t.end, to)
 		default: // it does not have all of the log yet, or is throttling us
 			pause(ctx, retryPause())
 		}

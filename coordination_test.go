@@ -332,6 +332,8 @@ func TestC84WhoFallsOffTheStartOfTheShardDropsItsWorldAndJoinsAgain(t *testing.T
 	c1 := b.consumer(m1, ConsumerOptions{}, "t")
 	k1, k2 := collect(t, c1), collect(t, b.consumer(m2, ConsumerOptions{}, "t"))
 	share(t, 4, m1, m2)
+	at := slices.IndexFunc(m1.State().Instances, func(i InstanceState) bool { return i.Client == "a" })
+	before := m1.State().Instances[at].Instance
 	eventually(t, "all messages", func() bool { return k1.count()+k2.count() >= 200 })
 	f := b.Faults().Add(testutil.Fault{Client: "a", Keys: testutil.Reads, Do: testutil.Cut})
 	eventually(t, "all at the other", func() bool { return holds(m2) == 4 })
@@ -340,10 +342,16 @@ func TestC84WhoFallsOffTheStartOfTheShardDropsItsWorldAndJoinsAgain(t *testing.T
 	require.NoError(t, b.DeleteRecords(MarshalTopic, shardOf(testGroup), end))
 	was := k1.count()
 	b.fill("t", 4, 50, 10)
-	f.Remove()
 	eventually(t, "what is new at the other", func() bool { return k2.count()+was >= 240 })
+	f.Remove()
 	eventually(t, "a new life", func() bool { return alive(m1) == 2 && alive(m2) == 2 })
 	assert.Equal(t, was, k1.count(), "nothing by the old world")
+	for _, r := range b.log(b.looker(), testGroup) {
+		assert.NotEqual(t, before, r.Instance, "nothing was written by the old world: %s", r.Text)
+	}
+	share(t, 4, m1, m2)
+	b.fill("t", 4, 60, 10)
+	eventually(t, "it competes again", func() bool { return k1.count() > was && k1.count()+k2.count() >= 280 })
 }
 
 func TestANewcomerToAShardWhoseBeginningIsGoneStartsFromASnapshotOfThoseWhoAreThere(t *testing.T) {
@@ -386,26 +394,67 @@ func TestANewcomerToAShardWhoseBeginningIsGoneAndWhereNobodyIsBeginsAfresh(t *te
 func TestC89GroupsTouchEachOtherNowhere(t *testing.T) {
 	b := newBench(t, "t")
 	b.fill("t", 4, 0, 25)
-	groups := []string{"g", "g1", "g10", shardMate(testGroup)}
-	require.Equal(t, shardOf(testGroup), shardOf(groups[3]))
-	var ms []*Marshaler
-	var ks []*collector
+	groups := []string{"g1", "g", "g2", "g10", shardMate("g1")}
+	require.Equal(t, shardOf(groups[0]), shardOf(groups[4]))
+	var ms [][2]*Marshaler
+	var ks [][2]*collector
+	var cs [][2]*Consumer
 	for _, g := range groups {
-		m, err := NewMarshaler("same", g, b.Addrs(), WithLease(testTTL, 0), WithLogger(testutil.Logger(t)))
-		require.NoError(t, err)
-		t.Cleanup(m.Terminate)
-		ms, ks = append(ms, m), append(ks, collect(t, b.consumer(m, ConsumerOptions{}, "t")))
+		var m [2]*Marshaler
+		var k [2]*collector
+		var c [2]*Consumer
+		for i, client := range []string{"same", "other"} {
+			var err error
+			m[i], err = NewMarshaler(client, g, b.Addrs(), WithLease(testTTL, 0), WithLogger(testutil.Logger(t)))
+			require.NoError(t, err)
+			t.Cleanup(m[i].Terminate)
+			c[i] = b.consumer(m[i], ConsumerOptions{}, "t")
+			k[i] = collect(t, c[i])
+		}
+		ms, ks, cs = append(ms, m), append(ks, k), append(cs, c)
 	}
+	count := func(i int) int { return ks[i][0].count() + ks[i][1].count() }
 	for i := range groups {
-		eventually(t, "all messages for each", func() bool { return ks[i].count() == 100 })
+		share(t, 4, ms[i][:]...)
+		eventually(t, "all messages for each", func() bool { return count(i) >= 100 })
 	}
-	ms[0].Terminate()
+	epochs := func() (all [][]int64) {
+		for _, m := range ms[1:] {
+			var es []int64
+			for _, k := range m[0].State().Keys {
+				es = append(es, k.Epoch)
+			}
+			all = append(all, es)
+		}
+		return all
+	}
+	seen, before := make([]int, len(groups)), epochs()
+	for i := range groups {
+		seen[i] = count(i)
+	}
+	cs[0][0].Pause("t") // one group pauses,
+	cs[0][1].Pause("t")
+	require.True(t, cs[0][1].Terminate(true)) // releases,
+	eventually(t, "all at the other of it", func() bool { return holds(ms[0][0]) == 4 })
+	ms[0][0].cancel() // and dies
+	eventually(t, "nobody", func() bool { return alive(ms[0][1]) == 1 })
+	_ = ms[0][0].Close(within(t, 10*time.Millisecond)) // what is left of it
 	b.fill("t", 4, 25, 5)
 	for i := 1; i < len(groups); i++ {
-		eventually(t, "the new ones for the others", func() bool { return ks[i].count() == 120 })
-		assert.Equal(t, 1, alive(ms[i]))
-		assert.Equal(t, upTo(30), ks[i].offsets("t", 3))
+		eventually(t, "the new ones for the others", func() bool { return count(i) >= seen[i]+20 })
+		assert.Equal(t, seen[i]+20, count(i), "each once")
+		assert.Equal(t, 2, alive(ms[i][0]))
+		s := ms[i][0].State()
+		assert.Equal(t, groups[i], s.Group)
+		assert.Contains(t, s.String(), "group "+groups[i])
+		for _, other := range ms {
+			for _, in := range other[0].State().Instances {
+				assert.Equal(t, other[0] == ms[i][0], slices.ContainsFunc(s.Instances, func(n InstanceState) bool { return n.Instance == in.Instance }))
+			}
+		}
 	}
+	assert.Equal(t, before, epochs(), "no claim of theirs moved")
+	assert.Equal(t, seen[0], count(0), "it is paused, gone and dead")
 }
 
 // shardMate is another group of the same shard.

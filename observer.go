@@ -108,7 +108,7 @@ func (w *watch) run(ctx context.Context) {
 			w.found = w.found || err == nil
 			if err != nil && ctx.Err() == nil {
 				w.r.c.report.lasting(fmt.Sprint("search", w.r.shard), w.r.fields(), "marshal: cannot look for groups in the coordination topic: "+err.Error())
-				pause(ctx, retryPause())
+				pause(ctx, retryAfter(err))
 				w.search()
 			}
 		case g != nil:

@@ -137,10 +137,7 @@ func (m *Marshaler) carry(ctx context.Context) {
 				Kind: Trouble, Client: m.clientID, Err: fmt.Errorf("marshal: cannot write to the coordination topic: %w", err),
 				Text: "cannot write to the coordination topic, leases will end if it lasts: " + err.Error(),
 			})
-			pause(ctx, retryPause())
-			if kafka.Unauthorized(err) { // it takes a person to mend that
-				pause(ctx, time.Second)
-			}
+			pause(ctx, retryAfter(err))
 		}
 	}
 }

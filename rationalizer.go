@@ -114,7 +114,7 @@ func (r *rationalizer) run(ctx context.Context) {
 		default:
 			r.trouble.Store(&err)
 			r.troubled(err)
-			pause(ctx, retryPause())
+			pause(ctx, retryAfter(err))
 		}
 	}
 }
@@ -143,6 +143,14 @@ func (r *rationalizer) troubled(err error) {
 
 // retryPause is the time between two tries against a broker, with jitter.
 func retryPause() time.Duration { return 50*time.Millisecond + rand.N(50*time.Millisecond) }
+
+// retryAfter is the same after an error: a right that is missing is granted by a person, and asked for more seldom.
+func retryAfter(err error) time.Duration {
+	if kafka.Unauthorized(err) {
+		return time.Second + retryPause()
+	}
+	return retryPause()
+}
 
 // pause waits for d or the end of ctx.
 func pause(ctx context.Context, d time.Duration) {
@@ -395,7 +403,7 @@ func (g *group) appendSnapshot(records []lease.Record) {
 				g.emit(logrus.WarnLevel, Event{Kind: Trouble, Err: err, Text: "a snapshot could not be written: " + err.Error()})
 				return
 			}
-			pause(ctx, retryPause())
+			pause(ctx, retryAfter(err))
 		}
 	}
 }

@@ -43,7 +43,7 @@ func (g *group) ensure(ctx context.Context) error {
 		default: // the log was cut under our hands, or a broker is away: from the beginning
 			g.lasting("replay", callLimit, Event{Kind: Trouble, Err: fmt.Errorf("marshal: cannot read the group's history: %w", err), Text: "cannot read the group's history: " + err.Error()})
 			before = err
-			pause(ctx, retryPause())
+			pause(ctx, retryAfter(err))
 		}
 	}
 }

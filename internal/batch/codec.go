@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
 )
@@ -43,9 +42,8 @@ const (
 // decompressor keeps what decompressing needs from one batch to the next. Results are always new memory, since messages
 // point into them.
 type decompressor struct {
-	gzip  *gzip.Reader
+	gzip  *inflater
 	zstd  *zstd.Decoder
-	src   bytes.Reader
 	ratio [codecs]float64 // of the last batch: decompressed by compressed size
 }
 
@@ -91,58 +89,6 @@ func (d *decompressor) guess(c codec, src []byte, limit int) int {
 		ratio = firstRatio
 	}
 	return int(min(float64(limit), ratio*1.125*float64(len(src))+64))
-}
-
-func (d *decompressor) gunzip(src []byte, limit int) (_ []byte, err error) {
-	d.src.Reset(src)
-	defer d.src.Reset(nil)
-	if d.gzip == nil {
-		d.gzip, err = gzip.NewReader(&d.src)
-	} else {
-		err = d.gzip.Reset(&d.src)
-	}
-	if err != nil {
-		return nil, err
-	}
-	size := d.guess(gzipCodec, src, limit)
-	if len(src) >= 4 { // the size stands at the end
-		size = int(min(int64(binary.LittleEndian.Uint32(src[len(src)-4:])), int64(len(src))*gzipMost, int64(limit)))
-	}
-	return readAll(d.gzip, size, limit)
-}
-
-// readAll reads src to its end, beginning with a buffer of size bytes.
-func readAll(src io.Reader, size, limit int) ([]byte, error) {
-	out := Buffer(size)[:0]
-	for {
-		if len(out) < cap(out) {
-			n, err := src.Read(out[len(out):cap(out)])
-			out = out[:len(out)+n]
-			if err == io.EOF {
-				return out, nil
-			}
-			if err != nil {
-				return nil, err
-			}
-			continue
-		}
-		// Full: the end may be here, which is no reason for a larger buffer.
-		var more [512]byte
-		n, err := src.Read(more[:])
-		if n > limit-len(out) {
-			return nil, ErrTooLarge
-		}
-		if n > 0 {
-			out = append(make([]byte, 0, min(limit, 2*cap(out)+len(more))), out...)
-			out = append(out, more[:n]...)
-		}
-		if err == io.EOF {
-			return out, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
 }
 
 // unzstd leaves the growing of the buffer to us: the decoder never goes beyond its capacity, so a bomb costs no more than

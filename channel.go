@@ -21,29 +21,42 @@ func (c *Consumer) ConsumeChannel() <-chan *Message {
 // pump offers messages on the channel, one at a time, by a plain send.
 func (r *reading) pump() {
 	defer close(r.channel)
-	var m *Message
-	take := func() bool {
-		if m = r.next(); m != nil {
-			r.offered.Store(m)
-		}
-		return m != nil
-	}
 	for {
-		switch err := r.get(context.Background(), false, take); {
-		case errors.Is(err, ErrTerminated):
+		m, err := r.offer()
+		if errors.Is(err, ErrTerminated) {
 			return
-		case err != nil:
+		}
+		if err != nil {
 			continue // a problem of one partition: it was logged where it arose
 		}
 		r.channel <- m
-		r.offered.Store(nil)
-		if r.taking.Load() {
-			wakeUp(r.offerDone)
-		}
 		if r.life.hung.Load() != nil && r.wanted.Load() != m { // one that was wanted back may have been taken back; if not, what is done with it shows life
 			r.life.shown()
 		}
 	}
+}
+
+// offer gives what the pump offers next; what it offered before was received.
+func (r *reading) offer() (*Message, error) {
+	r.mu.Lock()
+	r.offered = nil
+	if r.taking {
+		wakeUp(r.offerDone)
+	}
+	if !r.stopped && len(r.problems) == 0 { // the usual case
+		r.offered = r.next()
+	}
+	m := r.offered
+	r.mu.Unlock()
+	if m != nil {
+		return m, nil
+	}
+	err := r.get(context.Background(), false, func() bool {
+		m = r.next()
+		r.offered = m
+		return m != nil
+	})
+	return m, err
 }
 
 // recall takes the message back that the pump offers, if it may not be handed out (any more).
@@ -54,9 +67,8 @@ func (r *reading) recall() {
 	case <-r.offerDone:
 	default:
 	}
-	r.taking.Store(true)
-	defer r.taking.Store(false)
-	m := r.offered.Load()
+	m := r.take(true)
+	defer r.take(false)
 	if m == nil || r.allowed(m) {
 		return
 	}
@@ -76,6 +88,14 @@ func (r *reading) recall() {
 		now.mu.Unlock()
 	case <-r.offerDone:
 	}
+}
+
+// take begins or ends taking back, and gives what the pump offers, if it was not received before the last one was asked for.
+func (r *reading) take(now bool) *Message {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.taking = now
+	return r.offered
 }
 
 func (r *reading) allowed(m *Message) bool {

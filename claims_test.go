@@ -134,7 +134,7 @@ func TestAClaimGoesOnWhereOthersHaveReadSoFar(t *testing.T) {
 	second, err := c.FetchMessage(within(t, patience)) // more of them are in hand now
 	require.NoError(t, err)
 	messages := c.ConsumeChannel()
-	eventually(t, "an offer", func() bool { return c.offered.Load() != nil })
+	eventually(t, "an offer", func() bool { return c.offering() == 2 })
 	claim := claimed(t, c)
 	assert.EqualValues(t, 1, claim.Start, "that one is not finished")
 	ms := take(t, claim, 298)

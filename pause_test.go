@@ -182,7 +182,7 @@ func TestAPauseTakesBackWhatTheChannelOffers(t *testing.T) {
 	b.fill("t", 1, 0, 10)
 	c := b.consumer(b.marshaler("a"), ConsumerOptions{}, "t")
 	messages := c.ConsumeChannel()
-	eventually(t, "an offer", func() bool { return c.offered.Load() != nil })
+	eventually(t, "an offer", func() bool { return c.offering() == 0 })
 	c.Pause("t", 0)
 	select {
 	case m := <-messages:

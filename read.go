@@ -35,8 +35,8 @@ type reading struct {
 
 	channel   chan *Message
 	pumping   bool
-	offered   atomic.Pointer[Message] // in the pump's hands, perhaps received already
-	taking    atomic.Bool             // somebody takes the offered message back
+	offered   *Message                // in the pump's hands, perhaps received already
+	taking    bool                    // somebody takes the offered message back
 	wanted    atomic.Pointer[Message] // the last one that somebody tried to take back
 	offerDone chan struct{}           // tells that one that it was received
 	takeMu    sync.Mutex

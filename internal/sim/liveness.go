@@ -30,6 +30,7 @@ type moveCount struct {
 type change struct {
 	offset int64
 	known  lease.InstanceID // who had to reckon with it before it read it: of a Release that did no more than to move, its author
+	readTo int64            // by which offset that one decided it: what else was decided there, by the same plan, could not reckon with it
 }
 
 // since tells whether the plan was changed after an offset by what id could not know.
@@ -38,7 +39,7 @@ func (c *moveCount) since(offset int64, id lease.InstanceID) bool {
 		if ch.offset <= offset {
 			return false
 		}
-		if ch.known != id {
+		if ch.known != id || ch.readTo == offset {
 			return true
 		}
 	}
@@ -133,7 +134,7 @@ func (s *simulation) noteMoves(e *entry) {
 	if len(news) > 0 || !moved {
 		ch := change{offset: e.offset}
 		if e.rec.Kind == lease.KindRelease && !pinned && c.revived == 0 && !s.haunted() {
-			ch.known = e.rec.Instance
+			ch.known, ch.readTo = e.rec.Instance, e.origin.readTo
 		}
 		c.changes = append(c.changes, ch)
 	}

@@ -105,6 +105,7 @@ var failed = []struct {
 	{5030065, "what a plan moved was claimed by hand where it came to, so the shares of the rest were made anew: the simulator had not allowed for it"},
 	{5006312, "a move was decided before its author's own late heartbeat came, which changed the plan: the simulator had taken it for one that its author knew of"},
 	{5008074, "the later of two Releases came first; what the earlier had been about went by the newer plan to where the older had just brought another key"},
+	{5507485, "two Releases were decided at once; when the first had come, an equally good plan took the place of theirs: the simulator had taken the second for one that knew"},
 	{102705, "a token handed out under a lost record was held against those after it, although the loss is an exception"},
 }
 

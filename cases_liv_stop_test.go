@@ -188,7 +188,7 @@ func TestC54NothingWaitsForAChannelThatNobodyReadsAndWhatWasCommittedIsDurable(t
 					break
 				}
 			}
-			eventually(t, "the next one is offered", func() bool { return c.offered.Load() != nil })
+			eventually(t, "the next one is offered", func() bool { return c.offering() >= 0 })
 			var wg sync.WaitGroup
 			call := func(what string, f func()) {
 				wg.Go(func() {

@@ -91,14 +91,19 @@ func TestWhoWaitsForClaimsShowsNoLife(t *testing.T) {
 	require.ErrorIs(t, c.Healthy(), ErrStalled)
 }
 
-// offering is the offset of what the pump offers; -1: nothing.
-func (r *reading) offering() int64 {
+// offer is what the pump offers, or has offered last; nil: nothing.
+func offer(r *reading) *Message {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.offered == nil {
-		return -1
+	return r.offered
+}
+
+// offering is the offset of that; -1: nothing.
+func (r *reading) offering() int64 {
+	if m := offer(r); m != nil {
+		return m.Offset
 	}
-	return r.offered.Offset
+	return -1
 }
 
 // Receiving from the channel shows life; that the pump offers, and that an offer is taken back, does not.

@@ -60,38 +60,6 @@ func TestASecondMemberGetsItsShareAndNothingIsReadTwice(t *testing.T) {
 	assert.Equal(t, 100, k2.count())
 }
 
-func TestCommitsOutOfOrderNeverPassAnUnfinishedMessage(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	require.NoError(t, b.CreateTopic("t", 1, nil))
-	b.fill("t", 1, 0, 10)
-	m := b.marshaler("a")
-	c := b.consumer(m, ConsumerOptions{}, "t")
-	ctx := within(t, patience)
-	var got []*Message
-	for range 10 {
-		msg, err := c.FetchMessage(ctx)
-		require.NoError(t, err)
-		got = append(got, msg)
-	}
-	for i, msg := range got {
-		if i != 2 {
-			require.NoError(t, msg.Commit())
-		}
-	}
-	require.NoError(t, c.Flush(ctx))
-	assert.ErrorIs(t, c.CommitMessages(ctx, got[5]), ErrCommitPending)
-	m.Terminate()
-
-	m2 := b.marshaler("b")
-	c2 := b.consumer(m2, ConsumerOptions{}, "t")
-	again, err := c2.FetchMessage(ctx)
-	require.NoError(t, err)
-	assert.Equal(t, int64(2), again.Offset)
-	assert.Greater(t, again.Token(), got[2].Token())
-	assert.ErrorIs(t, got[2].Commit(), ErrClaimLost, "its claim is over")
-}
-
 func TestCommitMessagesIsDurableForACrash(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -115,23 +83,6 @@ func TestCommitMessagesIsDurableForACrash(t *testing.T) {
 // crash cuts a process off for good, as kill -9 does.
 func (b *bench) crash(m *Marshaler) {
 	b.Faults().Add(testutil.Fault{Client: m.ClientID(), Do: testutil.Cut})
-}
-
-func TestFlushFailsWhileThePositionIsNotInTheLog(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, "t")
-	b.fill("t", 4, 0, 10)
-	m := b.marshaler("a", WithLease(10*time.Second, 0))
-	c := b.consumer(m, ConsumerOptions{CommitInterval: 20 * time.Millisecond}, "t")
-	msg, err := c.FetchMessage(within(t, patience))
-	require.NoError(t, err)
-	require.NoError(t, c.Flush(within(t, patience)))
-	f := b.Faults().Add(testutil.Fault{Client: "a", Keys: testutil.Writes, Do: testutil.Drop})
-	require.NoError(t, msg.Commit())
-	require.NoError(t, f.Wait(within(t, patience), 1), "an internal tick has tried")
-	assert.Error(t, c.Flush(within(t, 500*time.Millisecond)))
-	f.Remove()
-	assert.NoError(t, c.Flush(within(t, patience)))
 }
 
 func TestAProcessThatIsCutOffStopsAndItsKeysMoveOnAfterTheLease(t *testing.T) {

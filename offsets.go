@@ -80,6 +80,23 @@ func (c *Consumer) committer(ctx context.Context) {
 	}
 }
 
+// unheld leaves out the final positions of partitions that somebody holds by now: who does commits from there on, and ours would come late.
+func (c *Consumer) unheld(finals []kafka.Committed) []kafka.Committed {
+	if len(finals) == 0 {
+		return nil
+	}
+	g := c.m.g
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.live {
+		return finals
+	}
+	return slices.DeleteFunc(finals, func(o kafka.Committed) bool {
+		_, _, held := g.log.World().Owner(o.Topic, o.Partition)
+		return held
+	})
+}
+
 // commitOffsets commits what moved since the last time; all: what did not, too. One at a time, so that a partition's
 // offsets never go back.
 func (c *Consumer) commitOffsets(ctx context.Context, all bool) error {
@@ -94,6 +111,7 @@ func (c *Consumer) commitOffsets(ctx context.Context, all bool) error {
 	finals := c.finals
 	c.finals = nil
 	c.knownMu.Unlock()
+	finals = c.unheld(finals)
 	commits := slices.Clone(finals)
 	for _, cl := range c.running() {
 		for _, p := range cl.partitions() {

@@ -63,7 +63,7 @@ func (c *Consumer) committer(ctx context.Context) {
 			return
 		case <-timer.C:
 		}
-		all := time.Since(whole) >= recommit
+		all := time.Since(whole) >= c.m.c.set.recommit
 		if all {
 			whole = time.Now()
 		}

@@ -41,6 +41,7 @@ type settings struct {
 	topic      string
 	makesTopic bool
 	observes   bool
+	recommit   time.Duration // how often unchanged offsets are committed to Kafka again
 }
 
 // WithSaramaConfig takes the connection's settings from a sarama configuration: ClientID, RackID, Net.TLS, Net.SASL,
@@ -74,7 +75,7 @@ func WithoutTopicCreation() Option { return func(s *settings) { s.makesTopic = f
 func WithAllGroups() Option { return func(s *settings) { s.observes, s.makesTopic = true, false } }
 
 func newSettings(options []Option) (settings, error) {
-	s := settings{log: logrus.StandardLogger(), topic: MarshalTopic, makesTopic: true}
+	s := settings{log: logrus.StandardLogger(), topic: MarshalTopic, makesTopic: true, recommit: recommit}
 	for _, o := range options {
 		if o == nil {
 			return s, errors.New("marshal: an Option is nil")

@@ -247,6 +247,12 @@ func (c *Consumer) startFresh(ctx context.Context, starts []*start) error {
 	}
 	answers := c.m.c.client.Offsets(ctx, queries)
 	var failed causes
+	begun := map[string][]int32{}
+	begin := func(s *start, at int64) {
+		s.next = at
+		c.begin(s)
+		begun[s.claim.key.Topic] = append(begun[s.claim.key.Topic], s.id)
+	}
 	var late []*start // nothing at or after the time: behind the newest
 	for i, s := range starts {
 		switch a := answers[i]; {
@@ -256,8 +262,7 @@ func (c *Consumer) startFresh(ctx context.Context, starts []*start) error {
 		case a.Offset < 0:
 			late = append(late, s)
 		default:
-			s.next = a.Offset
-			c.begin(s)
+			begin(s, a.Offset)
 		}
 	}
 	for _, s := range late {
@@ -266,9 +271,9 @@ func (c *Consumer) startFresh(ctx context.Context, starts []*start) error {
 			failed.add(s.claim.key.Topic, s.id, a.Err)
 			continue
 		}
-		s.next = a.Offset
-		c.begin(s)
+		begin(s, a.Offset)
 	}
+	c.tellFresh(begun)
 	return failed.errOf("offset of")
 }
 

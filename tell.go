@@ -94,6 +94,14 @@ func (m *Marshaler) tellHoldings() {
 			byTopic[k.Topic] = append(byTopic[k.Topic], k.Partition)
 		}
 	}
+	if holds := nameByTopic(byTopic); holds != m.holds {
+		m.holds = holds
+		m.c.report.info(m.fields(), "marshal: holds "+holds) // of the claims one by one whoever listens has heard
+	}
+}
+
+// nameByTopic names partitions in a line of the log, as in "orders [0 2], paid (whole)".
+func nameByTopic(byTopic map[string][]int32) string {
 	var text []string
 	for _, topic := range slices.Sorted(maps.Keys(byTopic)) {
 		ps := byTopic[topic]
@@ -108,11 +116,16 @@ func (m *Marshaler) tellHoldings() {
 		}
 	}
 	if len(text) == 0 {
-		text = []string{"nothing"}
+		return "nothing"
 	}
-	if holds := strings.Join(text, ", "); holds != m.holds {
-		m.holds = holds
-		m.c.report.info(m.fields(), "marshal: holds "+holds) // of the claims one by one whoever listens has heard
+	return strings.Join(text, ", ")
+}
+
+// tellFresh tells which partitions begin where StartOffset says: those of a new group, or of one whose positions are gone from the coordination
+// topic and from Kafka, which nobody can tell apart.
+func (c *Consumer) tellFresh(byTopic map[string][]int32) {
+	if len(byTopic) > 0 {
+		c.m.c.report.info(c.m.fields(), "marshal: no position of "+nameByTopic(byTopic)+" is known to the group: beginning where StartOffset says")
 	}
 }
 

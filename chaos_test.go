@@ -413,35 +413,6 @@ func TestNobodyIsHandedAnythingOnceItsTrustIsOver(t *testing.T) {
 	}
 }
 
-func TestOffsetsThatCannotBeReadAreNotTakenForNone(t *testing.T) {
-	b := newBench(t)
-	require.NoError(t, b.CreateTopic("t", 1, nil))
-	b.fill("t", 1, 0, 10)
-	m := b.marshaler("a")
-	c := b.consumer(m, ConsumerOptions{MaxInFlight: 7}, "t")
-	for range 7 {
-		msg, err := c.FetchMessage(within(t, patience))
-		require.NoError(t, err)
-		require.NoError(t, msg.Commit())
-	}
-	require.NoError(t, c.Flush(within(t, patience)))
-	m.Terminate()
-	fetch := []kmsg.Key{kmsg.OffsetFetch}
-	h := b.Kfake().Fault(
-		kfake.Fault{Keys: fetch, Group: testGroup, Err: kerr.CoordinatorLoadInProgress},
-		kfake.Fault{Keys: fetch, TopLevel: true, Err: kerr.NotCoordinator},
-		kfake.Fault{Keys: fetch, Topic: "t", Err: kerr.UnstableOffsetCommit},
-		kfake.Fault{Keys: fetch, Topic: "t", Partitions: []int32{0}, Err: kerr.UnknownTopicOrPartition},
-	)
-	defer h.Remove()
-	m2 := b.marshaler("b", WithTopic("another")) // where nothing is known of the group
-	msg, err := b.consumer(m2, ConsumerOptions{StartOffset: StartLatest}, "t").FetchMessage(within(t, patience))
-	require.NoError(t, err)
-	assert.Equal(t, int64(7), msg.Offset)
-	require.NoError(t, msg.Commit())
-	assert.GreaterOrEqual(t, int(h.Hits()), 2, "it was refused before")
-}
-
 func TestAPartitionThatAnswersLeaveOutComesBackByItself(t *testing.T) {
 	b := newBench(t, "t")
 	k := collect(t, b.consumer(b.marshaler("a"), ConsumerOptions{MaxWait: 20 * time.Millisecond, RetryBackoffMin: time.Millisecond, RetryBackoffMax: 20 * time.Millisecond}, "t"))

@@ -172,34 +172,6 @@ func TestWholeTopicsGoToOneProcessEach(t *testing.T) {
 	eventually(t, "everything", func() bool { return k1.count()+k2.count() >= 400 })
 }
 
-func TestFallingBehindRetentionIsReportedAndGoesOn(t *testing.T) {
-	b := newBench(t)
-	require.NoError(t, b.CreateTopic("t", 1, nil))
-	b.fill("t", 1, 0, 1000)
-	m := b.marshaler("a")
-	c := b.consumer(m, ConsumerOptions{}, "t")
-	msg, err := c.FetchMessage(within(t, patience))
-	require.NoError(t, err)
-	require.NoError(t, c.CommitMessages(within(t, patience), msg))
-	m.Terminate()
-	require.NoError(t, b.DeleteRecords("t", 0, 500))
-	k := collect(t, b.consumer(b.marshaler("b"), ConsumerOptions{}, "t"))
-	eventually(t, "the rest", func() bool { return k.count() == 500 })
-	assert.Equal(t, int64(500), k.offsets("t", 0)[0])
-}
-
-func TestARecreatedTopicBeginsANewLife(t *testing.T) {
-	b := newBench(t)
-	require.NoError(t, b.CreateTopic("t", 1, nil))
-	b.fill("t", 1, 0, 100)
-	k := collect(t, b.consumer(b.marshaler("a"), ConsumerOptions{CommitInterval: 50 * time.Millisecond}, "t"))
-	eventually(t, "the first life", func() bool { return k.count() == 100 })
-	require.NoError(t, b.RecreateTopic("t", 1, nil))
-	b.fill("t", 1, 0, 300)
-	eventually(t, "all of the second", func() bool { return k.count() == 400 })
-	assert.Equal(t, upTo(300), k.offsets("t", 0)[100:])
-}
-
 func TestStartOffsets(t *testing.T) {
 	b := newBench(t, "t")
 	b.fill("t", 4, 0, 10)

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/IBM/sarama"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -103,18 +102,4 @@ func TestOffsetsThatWereResetOnAGroupWhoseCoordinationLogIsGone(t *testing.T) {
 			b.committedAt("t", p, 11)
 		}
 	}
-}
-
-func TestAGroupWhoseOffsetsWereDeletedGoesOnWhereItWas(t *testing.T) {
-	b := newBench(t)
-	b.readTo(5, ConsumerOptions{})
-	admin, err := sarama.NewClusterAdmin(b.Addrs(), b.Config("admin"))
-	require.NoError(t, err)
-	defer admin.Close()
-	require.NoError(t, admin.DeleteConsumerGroup(testGroup))
-	offset, _, err := b.Committed(testGroup, "t", 0)
-	require.NoError(t, err)
-	require.EqualValues(t, -1, offset)
-	b.goesOn(b.marshaler("b"), ConsumerOptions{}, 5, 5, 5)
-	b.committedAt("t", 0, 11)
 }

@@ -115,6 +115,7 @@ func TestC35ARecreatedTopicIsReadFromItsBeginning(t *testing.T) {
 						}
 						negative = negative || c.Lag() < 0 || c.GetCurrentLag() < 0
 					}
+					heard := listen(t, m)
 					if down {
 						m.Terminate()
 					}
@@ -127,7 +128,6 @@ func TestC35ARecreatedTopicIsReadFromItsBeginning(t *testing.T) {
 						c = b.consumer(m, o, "t")
 						k = collect(t, c)
 					}
-					heard := listen(t, m)
 					eventually(t, "the second life", func() bool { watch(c); return k.count() >= was+first })
 					eventually(t, "its position", func() bool {
 						watch(c)

@@ -17,29 +17,40 @@ import (
 
 // Partitions and messages that stand still, with neighbours that do not.
 
-// leaveOut takes a partition out of the next so many fetches that name it, -1: of all, and tells how many there were. What comes of it is
-// for the broker to know: its data stay.
-func (b *bench) leaveOut(topic string, partition int32, times int64) (left *atomic.Int64, struck *atomic.Int64) {
-	left, struck = new(atomic.Int64), new(atomic.Int64)
-	left.Store(times)
+// leaveOut takes a partition out of all fetches, until end is called: its data stay, and nobody hears of them.
+func (b *bench) leaveOut(topic string, partition int32) (end func()) {
+	var over atomic.Bool
 	id := b.Kfake().TopicInfo(topic).TopicID
 	b.Kfake().ControlKey(int16(kmsg.Fetch), func(kr kmsg.Request) (kmsg.Response, error, bool) {
 		b.Kfake().KeepControl()
 		r := kr.(*kmsg.FetchRequest)
 		for i := range r.Topics {
-			if r.Topics[i].TopicID != id || left.Load() == 0 {
-				continue
-			}
-			was := len(r.Topics[i].Partitions)
-			r.Topics[i].Partitions = slices.DeleteFunc(r.Topics[i].Partitions, func(p kmsg.FetchRequestTopicPartition) bool { return p.Partition == partition })
-			if len(r.Topics[i].Partitions) < was {
-				left.Add(-1)
-				struck.Add(1)
+			if r.Topics[i].TopicID == id && !over.Load() {
+				r.Topics[i].Partitions = slices.DeleteFunc(r.Topics[i].Partitions, func(p kmsg.FetchRequestTopicPartition) bool { return p.Partition == partition })
 			}
 		}
 		return nil, nil, false
 	})
-	return left, struck
+	return func() { over.Store(true) }
+}
+
+// forget has the broker forget, again and again, that a partition belongs to a fetch session: only the first request of one brings it.
+func (b *bench) forget(topic string, partition int32) *atomic.Bool {
+	forgotten := new(atomic.Bool)
+	id := b.Kfake().TopicInfo(topic).TopicID
+	b.Kfake().ControlKey(int16(kmsg.Fetch), func(kr kmsg.Request) (kmsg.Response, error, bool) {
+		b.Kfake().KeepControl()
+		r := kr.(*kmsg.FetchRequest)
+		if r.SessionEpoch > 0 && r.SessionID != 0 {
+			forgotten.Store(true)
+			r.ForgottenTopics = append(r.ForgottenTopics, kmsg.FetchRequestForgottenTopic{Topic: topic, TopicID: id, Partitions: []int32{partition}})
+			for i := range r.Topics {
+				r.Topics[i].Partitions = slices.DeleteFunc(r.Topics[i].Partitions, func(p kmsg.FetchRequestTopicPartition) bool { return p.Partition == partition })
+			}
+		}
+		return nil, nil, false
+	})
+	return forgotten
 }
 
 // lagOf is how far a partition is behind, as its consumer knows.
@@ -62,8 +73,7 @@ func TestC48APartitionThatFallsSilentIsToldAndRecovers(t *testing.T) {
 		itself     bool // it recovers though the fault lasts
 	}{
 		"answers leave it out": {4, "t/3 cannot be read at offset 10: fetch t/3 at 10: answer leaves out what was asked", func(b *bench) func() {
-			left, _ := b.leaveOut("t", 3, -1)
-			return func() { left.Store(0) }
+			return b.leaveOut("t", 3)
 		}, false},
 		"answers say that nothing is new": {4, "t/3: nothing is fetched from offset 10 on, though its log ends at", func(b *bench) func() {
 			return b.OnFetch("t", 3, func(p *kmsg.FetchResponseTopicPartition) {
@@ -71,9 +81,8 @@ func TestC48APartitionThatFallsSilentIsToldAndRecovers(t *testing.T) {
 			})
 		}, false},
 		"a session has forgotten it": {20, "", func(b *bench) func() {
-			_, struck := b.leaveOut("t", 3, 1)
-			b.Faults().Kill("a") // a session begins
-			return func() { assert.EqualValues(t, 1, struck.Load(), "it was left out") }
+			forgotten := b.forget("t", 3)
+			return func() { assert.True(t, forgotten.Load(), "it was forgotten") }
 		}, true},
 		"fetches from its broker stand still": {4, "t/3: nothing is fetched from offset 10 on, though its log ends at", func(b *bench) func() {
 			return b.Faults().Add(testutil.Fault{Client: "a", Nodes: []int32{2}, Keys: testutil.Reads, Do: testutil.Freeze}).Remove

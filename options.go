@@ -186,7 +186,9 @@ type ConsumerOptions struct {
 	// WatchInterval is how often topics and their partition counts are asked for, 10 ms to 1 hour. Defaults to 10 s.
 	WatchInterval time.Duration
 	// LagInterval is how often the ends of the logs are asked for of partitions that are held and from which no fetch brings
-	// news, since they are paused, full or failing, 100 ms to 1 hour. Defaults to 10 s.
+	// news, since they are paused, full or failing, 100 ms to 1 hour. Of those that seem idle they are asked for each sixth time: one of
+	// which nothing comes though its log goes on is told of at the second look (PartitionFailed), and its connections are opened anew. Defaults to
+	// 10 s.
 	LagInterval time.Duration
 	// RetryBackoffMin and RetryBackoffMax bound the pause between tries of a fetch that fails, which doubles; 1 ms to 1 minute, the
 	// first not above the second. Default to 50 ms and 1 s.

@@ -34,8 +34,8 @@ func (b *bench) leaveOut(topic string, partition int32) (end func()) {
 	return func() { over.Store(true) }
 }
 
-// forget has the broker forget, again and again, that a partition belongs to a fetch session: only the first request of one brings it.
-func (b *bench) forget(topic string, partition int32) *atomic.Bool {
+// unsession has the broker forget, again and again, that a partition belongs to a fetch session: only the first request of one brings it.
+func (b *bench) unsession(topic string, partition int32) *atomic.Bool {
 	forgotten := new(atomic.Bool)
 	id := b.Kfake().TopicInfo(topic).TopicID
 	b.Kfake().ControlKey(int16(kmsg.Fetch), func(kr kmsg.Request) (kmsg.Response, error, bool) {
@@ -81,7 +81,7 @@ func TestC48APartitionThatFallsSilentIsToldAndRecovers(t *testing.T) {
 			})
 		}, false},
 		"a session has forgotten it": {20, "", func(b *bench) func() {
-			forgotten := b.forget("t", 3)
+			forgotten := b.unsession("t", 3)
 			return func() { assert.True(t, forgotten.Load(), "it was forgotten") }
 		}, true},
 		"fetches from its broker stand still": {4, "t/3: nothing is fetched from offset 10 on, though its log ends at", func(b *bench) func() {

@@ -15,6 +15,8 @@ BENCH ?= .
 BROKERS ?=
 FLOWS ?=
 TESTFLAGS ?=
+DURATION ?= 900
+SEED ?= 1
 PACKAGE ?=
 
 .PHONY: help
@@ -39,6 +41,10 @@ race: ## The same with the race detector
 .PHONY: integration
 integration: ## Every flow on a real Apache Kafka, which it fetches, starts and stops: BROKERS=1|3 FLOWS=regexp for a part
 	@BROKERS="$(BROKERS)" FLOWS="$(FLOWS)" .ci/integration
+
+.PHONY: chaos
+chaos: ## Six worker processes on three real brokers, and one fault after another: DURATION=900 (seconds) SEED=1
+	@DURATION="$(DURATION)" SEED="$(SEED)" .ci/chaos chaos
 
 .PHONY: sim
 sim: ## Simulate the protocol: SEEDS=1000, from FIRST on or after those in RESULTS, where a line is added (RESULTS= : nowhere); BREAK=rule breaks one rule (BREAK=list names them)

@@ -273,7 +273,7 @@ func (s *stage) took(d time.Duration) {
 
 // load writes to all partitions of a topic until finish.
 func (s *stage) load(topic string, partitions int32, every time.Duration) {
-	s.loads = append(s.loads, workers.StartLoad(context.Background(), s.client, topic, partitions, every))
+	s.loads = append(s.loads, workers.StartLoad(context.Background(), s.client, topic, 0, partitions, every))
 }
 
 // worker is a worker of this stage.

@@ -114,7 +114,7 @@ func openStage(ctx context.Context, brokers, dir string, out io.Writer) (_ *stag
 		where = s.addrs
 	}
 	fmt.Fprintf(s.out, "demo: group %s on %s, %d partitions, a message to each every %v, ttl %v\n\n", s.group, where, demoPartitions, demoEvery, demoTTL)
-	s.load = workers.StartLoad(ctx, s.client, s.topic, demoPartitions, demoEvery)
+	s.load = workers.StartLoad(ctx, s.client, s.topic, 0, demoPartitions, demoEvery)
 	s.show = startShow(s)
 	return s, nil
 }

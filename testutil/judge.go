@@ -3,6 +3,7 @@ package testutil
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 )
@@ -197,17 +198,30 @@ func (j *judge) repeats(p Place, before []*claim, y *claim) {
 		}
 		rest = rest.without(again)
 		cause, at := j.cause(x, y)
-		known := again.and(j.finishedBy(p, x.by, at))
+		if i+1 < len(before) {
+			at = min(at, before[i+1].first) // what it finished after that was not its own any more
+		}
+		done := j.finishedBy(p, x.by, at)
+		known := again.and(done)
 		if cause == "" {
 			cause = NotFinished
+			if open := x.offsets.without(done); len(open) > 0 {
+				above := known.and(setOf(Span{open[0].From, math.MaxInt64}))
+				j.repeatAll(p, above, x, y, AboveOne)
+				again, known = again.without(above), known.without(above)
+			}
 		}
 		for _, s := range known {
 			j.repeat(Duplicate{p, s, x.by.Process, y.by.Process, NoCause})
 			j.regression(p, "%s was handed %v again, which %s had finished", y.by.Process, s, x.by.Process)
 		}
-		for _, s := range again.without(known) {
-			j.repeat(Duplicate{p, s, x.by.Process, y.by.Process, cause})
-		}
+		j.repeatAll(p, again.without(known), x, y, cause)
+	}
+}
+
+func (j *judge) repeatAll(p Place, again spans, x, y *claim, cause Cause) {
+	for _, s := range again {
+		j.repeat(Duplicate{p, s, x.by.Process, y.by.Process, cause})
 	}
 }
 

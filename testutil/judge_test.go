@@ -169,6 +169,37 @@ func TestJudgeFinds(t *testing.T) {
 				h 20 22 t 0 200 1 1
 				c 23 t 0 200 1 1`, to: 2, duplicates: 1, handovers: 1, cause: NotFinished,
 		},
+		"finished work above what was not finished comes again": {
+			logs: `p a ca
+				h 10 12 t 0 100 0 3
+				c 13 t 0 100 0 0
+				c 13 t 0 100 2 3
+				p b cb
+				h 20 22 t 0 200 1 3
+				c 23 t 0 200 1 3`, to: 4, duplicates: 3, handovers: 1, cause: AboveOne,
+		},
+		"though that was finished when it was another's": {
+			logs: `p a ca
+				h 10 12 t 0 100 0 3
+				c 13 t 0 100 0 0
+				c 13 t 0 100 2 3
+				c 25 t 0 100 1 1
+				p b cb
+				h 20 22 t 0 200 1 1
+				p d cd
+				h 30 32 t 0 300 1 3
+				c 33 t 0 300 1 3`, to: 4, duplicates: 4, handovers: 2,
+		},
+		"finished work below what was not finished has no reason to come again": {
+			logs: `p a ca
+				h 10 12 t 0 100 0 3
+				c 13 t 0 100 0 1
+				c 13 t 0 100 3 3
+				p b cb
+				h 20 22 t 0 200 1 3
+				c 23 t 0 200 1 3`, to: 4, duplicates: 3, regressions: 1, handovers: 1,
+			says: []string{"regression t/0: b was handed 1 again, which a had finished"},
+		},
 		"what a killed process had not made known comes again": {
 			logs: `p a ca
 				h 10 12 t 0 100 0 1

@@ -56,6 +56,7 @@ const (
 	AfterKill   Cause = "its process was killed"
 	AfterFreeze Cause = "its process was frozen"
 	NotFinished Cause = "they were not finished"
+	AboveOne    Cause = "they lay above one that was not finished" // a position cannot tell of them
 	NoCause     Cause = "no cause" // a regression
 )
 

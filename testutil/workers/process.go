@@ -48,16 +48,20 @@ func serve(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
-	hurry := make(chan os.Signal, 1)
-	signal.Notify(hurry, syscall.SIGUSR1)
+	told := make(chan os.Signal, 4)
+	signal.Notify(told, syscall.SIGUSR1, syscall.SIGUSR2)
 	m.wg.Go(func() {
-		for range hurry {
-			m.Hurry()
+		for sig := range told {
+			if sig == syscall.SIGUSR1 {
+				m.Hurry()
+			} else if m.network != nil {
+				m.network.toggle()
+			}
 		}
 	})
 	err = m.Run(ctx)
-	signal.Stop(hurry)
-	close(hurry)
+	signal.Stop(told)
+	close(told)
 	m.wg.Wait()
 	return err
 }
@@ -141,6 +145,9 @@ func (p *Process) Signal(sig syscall.Signal) error {
 
 // Hurry has its work take no time from here on.
 func (p *Process) Hurry() error { return p.Signal(syscall.SIGUSR1) }
+
+// Cut cuts the network of one that is Cuttable, or makes it whole again.
+func (p *Process) Cut() error { return p.Signal(syscall.SIGUSR2) }
 
 // Kill is kill -9; it waits until the process is gone.
 func (p *Process) Kill() {

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/IBM/sarama"
 	"github.com/sirupsen/logrus"
 
 	"github.com/kafka-marshal/marshal"
@@ -32,6 +33,10 @@ type Worker struct {
 	Keep         bool          // it ends by Terminate(false): its keys are kept for its next run
 	Readers      int           // goroutines that fetch, where it reads by Fetch; 0: one
 	Pace         time.Duration // what the work on a message takes
+	Hang         time.Duration // for so long the work on a message takes now and then: each HangEach
+	HangEach     time.Duration
+	Cuttable     bool // its network can be cut: Process.Cut
+	Watched      bool // it writes its vitals down
 	Options      marshal.ConsumerOptions
 }
 
@@ -59,6 +64,8 @@ type Member struct {
 	wg        sync.WaitGroup
 	listening sync.WaitGroup
 	err       error
+	network   *network     // where it is Cuttable
+	hung      atomic.Int64 // when it last did, as testutil.Now
 }
 
 // Open joins the group, and begins to claim; Run reads.
@@ -79,6 +86,13 @@ func Open(w Worker) (_ *Member, err error) {
 	if w.Coordination != "" {
 		options = append(options, marshal.WithTopic(w.Coordination))
 	}
+	if w.Cuttable {
+		m.network = newNetwork()
+		cfg := sarama.NewConfig()
+		cfg.Net.Proxy.Enable, cfg.Net.Proxy.Dialer = true, m.network
+		options = append(options, marshal.WithSaramaConfig(cfg))
+	}
+	m.hung.Store(testutil.Now())
 	if m.Marshaler, err = marshal.NewMarshaler(m.Client, w.Group, w.Brokers, options...); err != nil {
 		return nil, errors.Join(err, m.close())
 	}
@@ -127,7 +141,12 @@ func (m *Member) Run(ctx context.Context) error {
 		m.Marshaler.Terminate()
 		m.record.Note(testutil.Ended)
 	})
+	watching, unwatch := context.WithCancel(context.Background())
+	if m.Watched {
+		m.wg.Go(func() { m.watch(watching) })
+	}
 	err := m.read()
+	unwatch()
 	if !stop() {
 		<-ended
 	} else {
@@ -279,7 +298,13 @@ func (m *Member) Handed() int64 { return m.handed.Load() }
 func (m *Member) Hurry() { m.hurry.Store(true) }
 
 func (m *Member) work() {
-	if m.Pace > 0 && !m.hurry.Load() {
+	if m.hurry.Load() {
+		return
+	}
+	if last := m.hung.Load(); m.Hang > 0 && testutil.Now()-last > m.HangEach.Nanoseconds() && m.hung.CompareAndSwap(last, testutil.Now()) {
+		<-time.After(m.Hang)
+	}
+	if m.Pace > 0 {
 		<-time.After(m.Pace)
 	}
 }

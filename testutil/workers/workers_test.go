@@ -145,7 +145,7 @@ func TestTheLoadKnowsWhatItWrote(t *testing.T) {
 	client, err := kafka.Dial(within(t), "load", c.Addrs(), nil)
 	require.NoError(t, err)
 	defer client.Close()
-	l := StartLoad(context.Background(), client, "t", 2, time.Millisecond)
+	l := StartLoad(context.Background(), client, "t", 0, 2, time.Millisecond)
 	require.Eventually(t, func() bool {
 		_, end, err := c.Offsets("t", 1)
 		return err == nil && end > 20

@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -239,18 +240,26 @@ func (c *chaos) bury() {
 func (c *chaos) truncate() {
 	p := int32(c.rng.IntN(cutPartitions))
 	place := testutil.Place{Topic: c.cut, Partition: p}
-	var end int64
-	c.persist("asking for the end of a log", func() error {
-		client, err := sarama.NewClient(c.addrs, sarama.NewConfig())
+	var below int64
+	c.persist("cutting a log", func() error {
+		client, err := sarama.NewClient(c.addrs, sarama.NewConfig()) // a new one knows who leads it now
 		if err != nil {
 			return err
 		}
-		defer client.Close()
-		end, err = client.GetOffset(c.cut, p, sarama.OffsetNewest)
-		return err
+		admin, err := sarama.NewClusterAdminFromClient(client)
+		if err != nil {
+			return errors.Join(err, client.Close())
+		}
+		defer admin.Close()
+		if below == 0 { // after an answer that was lost the same again
+			end, err := client.GetOffset(c.cut, p, sarama.OffsetNewest)
+			if err != nil {
+				return err
+			}
+			below = max(end-int64(c.rng.IntN(40)), 1)
+		}
+		return admin.DeleteRecords(c.cut, map[int32]int64{p: below})
 	})
-	below := max(end-int64(c.rng.IntN(40)), 1)
-	c.persist("cutting a log", func() error { return c.admin.DeleteRecords(c.cut, map[int32]int64{p: below}) })
 	c.cuts = append(c.cuts, truncation{place, below, testutil.Now()})
 }
 

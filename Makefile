@@ -17,6 +17,7 @@ FLOWS ?=
 TESTFLAGS ?=
 DURATION ?= 900
 SEED ?= 1
+MINUTES ?= 30
 PACKAGE ?=
 
 .PHONY: help
@@ -45,6 +46,10 @@ integration: ## Every flow on a real Apache Kafka, which it fetches, starts and 
 .PHONY: chaos
 chaos: ## Six worker processes on three real brokers, and one fault after another: DURATION=900 (seconds) SEED=1
 	@DURATION="$(DURATION)" SEED="$(SEED)" .ci/chaos chaos
+
+.PHONY: soak
+soak: ## Eight worker processes on 64 partitions of three real brokers, with a fault every 20 s: does anything grow? MINUTES=30
+	@MINUTES="$(MINUTES)" .ci/chaos soak
 
 .PHONY: sim
 sim: ## Simulate the protocol: SEEDS=1000, from FIRST on or after those in RESULTS, where a line is added (RESULTS= : nowhere); BREAK=rule breaks one rule (BREAK=list names them)

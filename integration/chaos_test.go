@@ -47,7 +47,7 @@ type chaos struct {
 	wholes                []string
 	transactions          *transactions
 	grown                 int32
-	lives                 []int64 // when each life of the topic began that is made anew
+	lives                 []int64                            // when each life of the topic began that is made anew
 	former                map[testutil.Place][]testutil.Span // what was written in those that are over, by lifeOf
 	cuts                  []truncation
 }
@@ -111,7 +111,12 @@ func (c *chaos) faults() []fault {
 		{"a worker ends by SIGTERM", 3, func() { c.replace(c.term) }},
 		{"a worker is frozen", 3, func() { s := c.anyone(); c.freeze(s, s.stop, s.cont, c.between(time.Second, 2*c.ttl)) }},
 		{"a worker's network is cut", 3, func() { s := c.anyone(); c.freeze(s, s.p.Cut, s.p.Cut, c.between(time.Second, 2*c.ttl)) }},
-		{"a broker is killed", 2, func() { b := broker(); kafkaScript(c.t, "kill", b); c.rest(c.between(0, 5*time.Second)); kafkaScript(c.t, "up", b) }},
+		{"a broker is killed", 2, func() {
+			b := broker()
+			kafkaScript(c.t, "kill", b)
+			c.rest(c.between(0, 5*time.Second))
+			kafkaScript(c.t, "up", b)
+		}},
 		{"a broker is frozen", 2, func() {
 			b := broker()
 			kafkaScript(c.t, "freeze", b)

@@ -57,7 +57,7 @@ const (
 	AfterFreeze Cause = "its process was frozen"
 	NotFinished Cause = "they were not finished"
 	AboveOne    Cause = "they lay above one that was not finished" // a position cannot tell of them
-	NoCause     Cause = "no cause" // a regression
+	NoCause     Cause = "no cause"                                 // a regression
 )
 
 // Finding is one fault.

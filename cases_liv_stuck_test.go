@@ -227,7 +227,7 @@ func TestC64OnlyAMessageThatIsNotFinishedInTimeCostsAPartition(t *testing.T) {
 func TestC66ASlowPartitionHoldsUpNoneOfItsNeighbours(t *testing.T) {
 	b := newBench(t)
 	const n, rounds = 20_000, 3
-	ttl := 600 * time.Millisecond
+	ttl := 300 * time.Millisecond
 	m := b.marshaler("a", WithLease(ttl, 0))
 	ctx := within(t, 4*patience)
 	var stuck *Message // of the run beside a slow partition that came last

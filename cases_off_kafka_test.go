@@ -179,7 +179,7 @@ func TestC45PositionsThatNoneCanBeAreSkipped(t *testing.T) {
 	require.EqualValues(t, 5, keyOf(p, "t", 0).Next)
 
 	read(a.beatAt(k, epoch, math.MaxInt64))
-	require.EqualValues(t, math.MaxInt64, keyOf(p, "t", 0).Next)
+	require.EqualValues(t, int64(math.MaxInt64), keyOf(p, "t", 0).Next)
 	a.write(lease.Record{Kind: lease.KindLeave})
 	c := b.consumer(p, ConsumerOptions{}, "t")
 	heard := listen(t, c)

@@ -77,7 +77,8 @@ func TestAHistoryThatBeganAnewIsHeard(t *testing.T) {
 // process remembers.
 func TestAnotherHashWhereNoBaseIsLeftEndsNoClaim(t *testing.T) {
 	b := newBench(t, "t")
-	own := listen(t, b.consumer(b.marshaler("a"), ConsumerOptions{}, "t"))
+	m := b.marshaler("a")
+	own := listen(t, b.consumer(m, ConsumerOptions{}, "t"))
 	eventually(t, "claims", func() bool { return len(own.of(ClaimStarted)) == 4 })
 	_, next, err := b.Offsets(MarshalTopic, shardOf(testGroup))
 	require.NoError(t, err)
@@ -88,6 +89,11 @@ func TestAnotherHashWhereNoBaseIsLeftEndsNoClaim(t *testing.T) {
 		return slices.ContainsFunc(own.of(HistoryDiffers), func(e Event) bool { return strings.Contains(e.Text, "is what this process had read") })
 	})
 	assert.Empty(t, own.of(ClaimLost))
+	eventually(t, "no doubt any more", func() bool {
+		m.g.mu.Lock()
+		defer m.g.mu.Unlock()
+		return !m.g.log.Doubted()
+	})
 }
 
 func TestANewerVersionOfAMemberIsHeardAndEndsTheClaims(t *testing.T) {

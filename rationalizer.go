@@ -357,6 +357,7 @@ func (g *group) apply(e *entry) {
 	case history.HashDiffers:
 		if now := g.r.c.clock.now().Mono; now >= g.recheckAfter {
 			g.recheckAfter = never
+			g.log.Doubt(true)
 			g.emit(logrus.WarnLevel, Event{Kind: HistoryDiffers, Text: fmt.Sprintf(
 				"a member has read another history of the group (it says so at offset %d); reading it again", e.offset)})
 			g.r.c.wg.Go(func() { g.recheck(g.r.c.ctx) })

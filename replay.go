@@ -258,6 +258,7 @@ func (g *group) recheck(ctx context.Context) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.recheckAfter = g.r.c.clock.now().Mono + recheckEvery
+	g.log.Doubt(false)
 	switch {
 	case err != nil:
 		g.emit(logrus.WarnLevel, Event{Kind: Trouble, Err: err, Text: "cannot read the group's history again: " + err.Error()})

@@ -24,6 +24,8 @@ type Log struct {
 	taken int64  // newest offset taken, Probes included
 	ring  ring
 
+	doubted bool
+
 	snapshots snapshots
 }
 
@@ -50,6 +52,12 @@ func (l *Log) World() *lease.World { return l.world }
 
 // Position is the newest offset applied and the rolling hash there; -1: none yet.
 func (l *Log) Position() (p int64, hash uint64) { return l.world.Last(), l.hash }
+
+// Doubt says whether a second reading is under way, of a log that may be another than the one that was applied.
+func (l *Log) Doubt(begun bool) { l.doubted = begun }
+
+// Doubted tells whether one is. What is read meanwhile proves nothing.
+func (l *Log) Doubted() bool { return l.doubted }
 
 // Take applies the group's next record and appends its events. value is the message's value as it stands in the log.
 // A Probe is passed to it too. What is Rewound is not applied.

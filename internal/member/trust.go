@@ -125,8 +125,12 @@ func (m *Member) conclude(r ruling) {
 	m.ruleTakeOver(r)
 }
 
-// renew moves trust to a ttl, less the margin, after the start of the writing of a renewal.
+// renew moves trust to a ttl, less the margin, after the start of the writing of a renewal. Nothing gives trust while the log is in
+// doubt: who was frozen while the brokers lost records finds its own heartbeat in a log in which its claims are another's.
 func (m *Member) renew(started, now Now) {
+	if m.s.Log.Doubted() {
+		return
+	}
 	if rule.Broken(rule.Started) {
 		started = m.started(now)
 	}

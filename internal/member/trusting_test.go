@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestAPeerIsPastItsTTLFromExactlyThenOn(t *testing.T) {
@@ -38,6 +39,22 @@ func TestTheRoundTripIsThatOfRecordsReadBack(t *testing.T) {
 	p := s.process("p", Config{}, want(some(1)))
 	s.pass(10 * time.Second)
 	assert.Equal(t, writing+reading, p.m.own.trip)
+}
+
+func TestWhatIsReadBackWhileTheLogIsInDoubtGivesNoTrust(t *testing.T) {
+	s := newScript(t)
+	p := s.process("p", Config{}, want(some(1)))
+	s.pass(3 * time.Second)
+	require.True(t, p.hands(part(0)))
+	before := p.m.Trust()
+	p.log.Doubt(true)
+	seq := p.m.own.seq
+	s.pass(before.Mono - p.clock(false).Mono)
+	assert.Greater(t, p.m.own.seq, seq, "it goes on to write")
+	assert.Equal(t, before, p.m.Trust())
+	assert.False(t, p.hands(part(0)))
+	p.log.Doubt(false)
+	s.until(10*time.Second, "trust again", func() bool { return p.hands(part(0)) })
 }
 
 func TestARefusalOfWhatIsNotWaitedForChangesNothing(t *testing.T) {

@@ -225,12 +225,14 @@ func (p *process) recheck() {
 	}
 	p.rechecks++
 	log := p.log
+	log.Doubt(true)
 	s.after(p.delay()+p.delay(), func() {
 		p.deliver(run, func() {
 			if p.log != log {
 				return
 			}
 			p.rechecks--
+			log.Doubt(false)
 			sc := history.NewScan(topicID, s.log.start)
 			position, _ := log.Position()
 			read := s.log.between(s.log.start, position+1)

@@ -116,6 +116,21 @@ func TestSeedsThatOnceFailed(t *testing.T) {
 	}
 }
 
+// failedSchedules are those that were found near seeds.
+var failedSchedules = map[string]string{
+	"5508619,often2=log-loses-its-tail-fetch-is-blind,fork=9,forkto=285912": "who was frozen while the brokers lost its Join woke up, read its own " +
+		"heartbeat back among records of unknown authors, and handed out until it had read the log a second time",
+	"5292808,pace=2,often=log-loses-its-tail,fork=5,forkto=73863": "who is alone and whose heartbeat the brokers had acknowledged and lost waited for it for ever",
+}
+
+func TestSchedulesThatOnceFailed(t *testing.T) {
+	for text, story := range failedSchedules {
+		schedule, err := ParseSchedule(text)
+		require.NoError(t, err)
+		assert.Nil(t, Run(Config{Schedule: schedule}).Violation, "%s: %s", text, story)
+	}
+}
+
 func TestEveryRowOfTheTableHasAName(t *testing.T) {
 	seen := map[string]bool{}
 	for i := range rows {

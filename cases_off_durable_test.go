@@ -67,7 +67,9 @@ func TestC29CommitsJustBeforeAnEndAreKept(t *testing.T) {
 					ended.Wait()
 				}
 				m.Terminate()
+				require.EqualValues(t, 100, b.committed("t", 1), "in Kafka")
 				next := b.marshaler("p")
+				require.EqualValues(t, 100, keyOf(next, "t", 0).Next, "in the log")
 				msg, err := b.consumer(next, ConsumerOptions{}, "t").FetchMessage(within(t, patience))
 				require.NoError(t, err)
 				assert.EqualValues(t, 100, msg.Offset)

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/IBM/sarama"
-	"github.com/sirupsen/logrus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -616,61 +615,6 @@ type sluggish struct{ ctx context.Context }
 func (s sluggish) Write(p []byte) (int, error) {
 	pause(s.ctx, 100*time.Millisecond)
 	return len(p), nil
-}
-
-func TestPrintingTheStateHoldsNobodyUpNotEvenWithASlowLogger(t *testing.T) {
-	b := newBench(t, "t")
-	log := logrus.New()
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	log.SetOutput(sluggish{ctx})
-	m1, m2 := b.marshaler("a", WithLogger(log)), b.marshaler("b")
-	c1 := b.consumer(m1, ConsumerOptions{WatchInterval: 10 * time.Millisecond}, "t")
-	k1 := collect(t, c1)
-	var wg sync.WaitGroup
-	for range 4 {
-		wg.Go(func() {
-			tick := time.NewTicker(time.Millisecond)
-			defer tick.Stop()
-			for ctx.Err() == nil {
-				<-tick.C
-				m1.PrintState()
-				c1.PrintState()
-				_ = m1.State().String()
-			}
-		})
-	}
-	k2 := collect(t, b.consumer(m2, ConsumerOptions{}, "t"))
-	share(t, 4, m1, m2)
-	for i := range 20 {
-		b.fill("t", 4, i*10, 10)
-		eventually(t, "all messages", func() bool { return k1.count()+k2.count() >= 40*(i+1) })
-	}
-	assert.Equal(t, 800, k1.count()+k2.count(), "no lease was lost")
-	begin := time.Now()
-	m1.Terminate()
-	assert.Less(t, time.Since(begin), 5*time.Second)
-	cancel()
-	wg.Wait()
-}
-
-func TestStatusDoesNotWaitForBrokers(t *testing.T) {
-	b := newBench(t, "t")
-	m := b.marshaler("a")
-	c := b.consumer(m, ConsumerOptions{}, "t")
-	eventually(t, "all", func() bool { return holds(m) == 4 })
-	f := b.Faults().Add(testutil.Fault{Client: "a", Do: testutil.Drop})
-	require.NoError(t, f.Wait(within(t, patience), 2))
-	begin := time.Now()
-	for range 1000 {
-		c.Lag()
-		c.Terminated()
-		m.Terminated()
-		_ = m.State()
-		_ = c.Options()
-	}
-	assert.Less(t, time.Since(begin), 2*time.Second)
-	_ = m.Close(within(t, 200*time.Millisecond)) // nobody can confirm it
 }
 
 func TestWhatIsReservedOfATopicThatIsRecreatedIsNotHandedOutInItsNewLife(t *testing.T) {

@@ -241,12 +241,31 @@ func (m *Marshaler) lose(key lease.Key, c *claim, reason string) {
 		c.released("begins anew at the position that was set")
 	default:
 		c.lost()
-		e := c.event(ClaimLost, fmt.Sprintf("claim of %s lost: %s", nameOfKey(key), reason))
+		e := m.loss(key, c, reason)
 		e.Err = fmt.Errorf("%w: %s", ErrClaimLost, reason)
 		m.emit(logrus.WarnLevel, e)
 	}
 	c.end(fmt.Errorf("%w: %s", ErrClaimLost, reason))
 	wakeUp(m.kick) // to take back what the channel still offers of it
+}
+
+// loss tells of a claim that is lost: why, where it stood, and who has the key now. Called with g.mu held.
+func (m *Marshaler) loss(key lease.Key, c *claim, reason string) Event {
+	e := c.event(ClaimLost, fmt.Sprintf("claim of %s lost: %s", nameOfKey(key), reason))
+	e.Offset = -1
+	if parts := c.partitions(); key.Partition != lease.WholeTopic && len(parts) == 1 {
+		e.Offset = parts[0].position()
+		e.Text += fmt.Sprintf("; it stood at %d", e.Offset)
+	}
+	w := m.g.log.World()
+	if l, held := w.Lease(key); held && l.Instance != m.instance {
+		e.Instance = l.Instance.String()
+		if i := w.Instance(l.Instance); i != nil {
+			e.Client = i.Client
+		}
+		e.Text += "; " + m.nameOf(l.Instance) + " holds it now"
+	}
+	return e
 }
 
 // joinRefused is a problem until something else is wanted.

@@ -83,9 +83,9 @@ type Event struct {
 	Group            string
 	Topic            string
 	Partition        int32  // -1: a whole topic, or none in particular
-	Offset           int64  // for OffsetChanged where it goes on, for PartitionFailed where it stands, for ForeignRecord its own in the coordination topic
+	Offset           int64  // for OffsetChanged where it goes on, for PartitionFailed where it stands, for ForeignRecord its own in the coordination topic, for ClaimLost where it stood (-1: a whole topic, or it had not begun)
 	Token            int64  // of the claim
-	Client, Instance string // of the member that it is about
+	Client, Instance string // of the member that it is about; for ClaimLost of the one that has it now, if that is known
 	Err              error  // what is wrong, if something is
 	Text             string // the same in words, as it is in the log
 	Missed           int64  // how many events before this one were dropped, because this listener is too slow
@@ -120,7 +120,7 @@ func (e Event) MarshalJSON() ([]byte, error) {
 }
 
 func (e *Event) hasOffset() bool {
-	return e.Kind == OffsetChanged || e.Kind == PartitionFailed || e.Kind == ForeignRecord
+	return e.Kind == OffsetChanged || e.Kind == PartitionFailed || e.Kind == ForeignRecord || e.Kind == ClaimLost && e.Offset >= 0
 }
 
 // eventQueue is how many events wait for one listener at most.

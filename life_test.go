@@ -219,27 +219,6 @@ func TestDialSaysWhatItTried(t *testing.T) {
 	m.Terminate()
 }
 
-func TestNormalLifeLogsNoErrors(t *testing.T) {
-	b := newBench(t, "t")
-	var seen levels
-	log := logrus.New()
-	log.AddHook(&seen)
-	log.Out = testWriter{t}
-	b.fill("t", 4, 0, 10)
-	m1, err := NewMarshaler("a", testGroup, b.Addrs(), WithLease(testTTL, 0), WithLogger(log))
-	require.NoError(t, err)
-	k1 := collect(t, b.consumer(m1, ConsumerOptions{}, "t"))
-	eventually(t, "all", func() bool { return k1.count() == 40 })
-	m2, err := NewMarshaler("b", testGroup, b.Addrs(), WithLease(testTTL, 0), WithLogger(log))
-	require.NoError(t, err)
-	b.consumer(m2, ConsumerOptions{}, "t")
-	eventually(t, "two each", func() bool { return holds(m1) == 2 && holds(m2) == 2 })
-	m2.Terminate()
-	eventually(t, "all at one", func() bool { return holds(m1) == 4 })
-	m1.Terminate()
-	assert.Empty(t, seen.bad())
-}
-
 type testWriter struct{ t testing.TB }
 
 func (w testWriter) Write(p []byte) (int, error) {

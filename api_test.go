@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -246,6 +247,9 @@ func TestThePublicMethodsAreAllInTheTable(t *testing.T) {
 	}
 }
 
+// bounds name the limits in the table that a test prints.
+var bounds = map[time.Duration]string{0: "does not block", callLimit: "10s"}
+
 // bound is how much longer than its limit a call may take: nothing but the load of the machine.
 const bound = 4 * time.Second
 
@@ -376,6 +380,13 @@ func TestNoCallOutlivesItsContextOrItsLimitWhileNoBrokerAnswers(t *testing.T) {
 			fault := b.Faults().Add(testutil.Fault{Client: "s*", Do: effect})
 			defer fault.Remove()
 			var wg sync.WaitGroup
+			var mu sync.Mutex
+			var table []string // with -v: call, its documented bound, how long it took
+			note := func(name, bound string, begin time.Time) {
+				mu.Lock()
+				defer mu.Unlock()
+				table = append(table, fmt.Sprintf("| %s | %s | %v |", name, bound, time.Since(begin).Round(100*time.Microsecond)))
+			}
 			for name, takes := range takesContext() {
 				m, s := methods[name], stages[name]
 				switch {
@@ -383,12 +394,14 @@ func TestNoCallOutlivesItsContextOrItsLimitWhileNoBrokerAnswers(t *testing.T) {
 					wg.Go(func() {
 						ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 						defer cancel()
+						defer note(name, "its context, 300ms here", time.Now())
 						if got, ok := answer(t, name, 300*time.Millisecond, func() any { return m.call(s, ctx) }); ok {
 							endsWith(t, name, got, context.DeadlineExceeded)
 						}
 					})
 				case m.limit <= callLimit: // the limit of NewMarshaler is 40 s; what it does with it is what NewMarshalerContext does
 					wg.Go(func() {
+						defer note(name, bounds[m.limit], time.Now())
 						got, ok := answer(t, name, m.limit, func() any { return m.call(s, nil) })
 						if err, isError := got.(error); ok && isError && m.limit > 0 {
 							assert.ErrorIs(t, err, context.DeadlineExceeded, name)
@@ -397,6 +410,8 @@ func TestNoCallOutlivesItsContextOrItsLimitWhileNoBrokerAnswers(t *testing.T) {
 				}
 			}
 			wg.Wait()
+			slices.Sort(table)
+			t.Logf("no broker answers (%v), the client's settings as they are by default:\n%s", effect, strings.Join(table, "\n"))
 		})
 	}
 }

@@ -75,7 +75,7 @@ func (b *Batch) Context() context.Context { return b.Messages[0].Context() }
 // Commit says that all its messages are finished. It does not block and does no I/O. Single messages of it may have been
 // committed before. Its errors are those of Consumer.Commit.
 func (b *Batch) Commit() error {
-	if len(b.Messages) == 0 || b.Messages[0].from == nil {
+	if b == nil || len(b.Messages) == 0 || b.Messages[0].from == nil {
 		return ErrNotHandedOut
 	}
 	return b.Messages[0].from.commitAll(b.Messages)

@@ -90,6 +90,8 @@ func TestMessagesAndBatchesOfNobody(t *testing.T) {
 	require.ErrorIs(t, (&Batch{}).Commit(), ErrNotHandedOut)
 	require.ErrorIs(t, (&Batch{Messages: make([]Message, 2)}).Commit(), ErrNotHandedOut)
 	require.ErrorIs(t, (*Message)(nil).Commit(), ErrNotHandedOut)
+	require.ErrorIs(t, (*Batch)(nil).Commit(), ErrNotHandedOut)
+	require.ErrorIs(t, new(Consumer).Commit(nil), ErrNotHandedOut)
 	require.ErrorIs(t, new(Message).Commit(), ErrNotHandedOut)
 }
 

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sirupsen/logrus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -224,34 +223,6 @@ type testWriter struct{ t testing.TB }
 func (w testWriter) Write(p []byte) (int, error) {
 	w.t.Log(strings.TrimSpace(string(p)))
 	return len(p), nil
-}
-
-// levels remembers warnings and errors.
-type levels struct {
-	mu    sync.Mutex
-	lines []string
-}
-
-func (l *levels) Levels() []logrus.Level { return []logrus.Level{logrus.WarnLevel, logrus.ErrorLevel} }
-
-func (l *levels) Fire(e *logrus.Entry) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lines = append(l.lines, e.Message)
-	return nil
-}
-
-// bad leaves out what the embedded broker is warned of at every start: a single replica.
-func (l *levels) bad() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var bad []string
-	for _, line := range l.lines {
-		if !strings.Contains(line, "replication") {
-			bad = append(bad, line)
-		}
-	}
-	return bad
 }
 
 func TestStateTellsWhatNobodyHoldsAndWhy(t *testing.T) {

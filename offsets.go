@@ -76,6 +76,7 @@ func (c *Consumer) committer(ctx context.Context) {
 			c.ailments.over("commit")
 		case ctx.Err() == nil:
 			c.lasting("commit", callLimit+c.options.CommitInterval, c.trouble(began, "cannot commit offsets to Kafka (positions are safe in the coordination topic)", err))
+			pause(ctx, retryAfter(err))
 		}
 	}
 }

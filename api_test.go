@@ -33,6 +33,14 @@ type stage struct {
 
 func newStage(t *testing.T, b *bench, name string) *stage {
 	t.Helper()
+	s := readingStage(t, b, name)
+	claimed(t, s.c)
+	return s
+}
+
+// readingStage is one whose consumer still hands out itself.
+func readingStage(t *testing.T, b *bench, name string) *stage {
+	t.Helper()
 	s := &stage{}
 	var err error
 	s.cluster, err = Dial(name, b.Addrs(), WithLease(testTTL, 0), WithLogger(testutil.Logger(t)))
@@ -48,7 +56,6 @@ func newStage(t *testing.T, b *bench, name string) *stage {
 		break
 	}
 	require.NoError(t, s.msg.Commit())
-	claimed(t, s.c)
 	s.claim, err = s.m.Claim(within(t, patience), "held", 0)
 	require.NoError(t, err)
 	return s

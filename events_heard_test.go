@@ -8,8 +8,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/kafka-marshal/marshal/internal/lease"
+	"github.com/kafka-marshal/marshal/testutil"
 )
 
 // Events that take more than one process, or a log that is not what it was.
@@ -94,6 +96,30 @@ func TestAnotherHashWhereNoBaseIsLeftEndsNoClaim(t *testing.T) {
 		defer m.g.mu.Unlock()
 		return !m.g.log.Doubted()
 	})
+}
+
+// TestTheLogIsInDoubtUntilItCouldBeReadAgain: a second reading that fails decides nothing.
+func TestTheLogIsInDoubtUntilItCouldBeReadAgain(t *testing.T) {
+	b := newBench(t, "t")
+	b.remains.torn = "a heartbeat says that its author has read another history"
+	m := b.marshaler("a", WithLease(10*time.Second, 0))
+	own := listen(t, b.consumer(m, ConsumerOptions{}, "t"))
+	eventually(t, "claims", func() bool { return len(own.of(ClaimStarted)) == 4 })
+	_, next, err := b.Offsets(MarshalTopic, shardOf(testGroup))
+	require.NoError(t, err)
+	refused := b.Faults().Add(testutil.Fault{Client: "a", Keys: []kmsg.Key{kmsg.ListOffsets}, Do: testutil.Cut})
+	b.scribble(appendRecord(nil, &lease.Record{Kind: lease.KindHeartbeat, Version: lease.WireVersion, Instance: lease.InstanceID{9}, Seq: 2,
+		Heartbeat: lease.Heartbeat{P: next - 1, Hash: 1}}))
+	doubted := func() bool {
+		m.g.mu.Lock()
+		defer m.g.mu.Unlock()
+		return m.g.log.Doubted()
+	}
+	eventually(t, "some tries", func() bool { return refused.Hits() > 3 })
+	assert.True(t, doubted())
+	refused.Remove()
+	eventually(t, "it could be read", func() bool { return !doubted() })
+	assert.Empty(t, own.of(ClaimLost))
 }
 
 func TestANewerVersionOfAMemberIsHeardAndEndsTheClaims(t *testing.T) {

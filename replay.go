@@ -255,6 +255,14 @@ func (r *rationalizer) largest() int64 {
 // recheck reads the group's history again from its base, beside the running claims, and drops the world if it is another.
 func (g *group) recheck(ctx context.Context) {
 	same, err := g.reread(ctx)
+	for err != nil && !errors.Is(err, errNothingLeft) && ctx.Err() == nil { // the log is in doubt until it could be read
+		g.lasting("recheck", callLimit, Event{
+			Kind: Trouble, Err: fmt.Errorf("marshal: cannot read the group's history again: %w", err), Text: "cannot read the group's history again: " + err.Error(),
+		})
+		pause(ctx, retryAfter(err))
+		same, err = g.reread(ctx)
+	}
+	g.ailments.over("recheck")
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.recheckAfter = g.r.c.clock.now().Mono + recheckEvery
@@ -315,10 +323,12 @@ func (g *group) beginRecheck(f found, start int64) (check *history.Recheck, from
 	}
 	check, from, ok := g.log.RecheckFrom(start)
 	if !ok {
-		return nil, 0, errors.New("no base is left to read from")
+		return nil, 0, errNothingLeft
 	}
 	return check, from, nil
 }
+
+var errNothingLeft = errors.New("no base is left to read from")
 
 // reset drops the world: the members' claims end now, and they join again when the leases of everybody who may have
 // read the old log are over. Called with g.mu held.

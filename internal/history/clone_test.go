@@ -145,3 +145,13 @@ func TestACloneOfABeginnerIsEqualAndGoesItsOwnWay(t *testing.T) {
 	begin()
 	assert.Equal(t, s.b, whole, "nothing has happened to it")
 }
+
+func TestALogIsInDoubtWhileSomebodySaysSo(t *testing.T) {
+	l := newShard(t).log
+	assert.False(t, l.Doubted())
+	l.Doubt(true)
+	assert.True(t, l.Doubted())
+	assert.True(t, l.Clone().Doubted())
+	l.Doubt(false)
+	assert.False(t, l.Doubted())
+}

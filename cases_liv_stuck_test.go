@@ -2,6 +2,7 @@ package marshal
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -230,47 +231,53 @@ func TestC66ASlowPartitionHoldsUpNoneOfItsNeighbours(t *testing.T) {
 	ttl := 300 * time.Millisecond
 	m := b.marshaler("a", WithLease(ttl, 0))
 	ctx := within(t, 4*patience)
-	var stuck *Message // of the run beside a slow partition that came last
-	var slowest *Consumer
-	// run gives the time that n messages of each of three partitions take; beside one whose message is not finished, or alone.
-	run := func(topic string, slow bool) time.Duration {
+	// open has a consumer of a topic of its own begin, with n messages in each of three partitions; slow: and a message of a fourth in hand, which
+	// is not finished.
+	open := func(topic string, slow bool) (c *Consumer, stuck *Message) {
 		require.NoError(t, b.CreateTopic(topic, 4, nil))
-		c := b.consumer(m, ConsumerOptions{StrictOrdering: true}, topic)
+		c = b.consumer(m, ConsumerOptions{StrictOrdering: true}, topic)
 		if slow {
 			b.fill(topic, 1, 0, 100)
-			msg, err := c.FetchMessage(ctx)
+			var err error
+			stuck, err = c.FetchMessage(ctx)
 			require.NoError(t, err)
-			if stuck != nil {
-				require.NoError(t, stuck.Commit())
-				require.True(t, slowest.Terminate(true))
-			}
-			stuck, slowest = msg, c
 		}
 		eventually(t, "all", func() bool { return len(c.begun()) == 4 })
 		for p := int32(1); p < 4; p++ {
 			_, err := b.Fill(topic, p, n, 20)
 			require.NoError(t, err)
 		}
+		return c, stuck
+	}
+	read := func(c *Consumer) time.Duration {
 		begin := time.Now()
 		for range 3 * n {
 			msg, err := c.FetchMessage(ctx)
-			require.NoError(t, err)
-			require.NotZero(t, msg.Partition, "one of it is outstanding")
-			require.NoError(t, msg.Commit())
+			if !assert.NoError(t, err) || !assert.NotZero(t, msg.Partition, "one of it is outstanding") || !assert.NoError(t, msg.Commit()) {
+				break
+			}
 		}
-		took := time.Since(begin)
-		if !slow {
-			c.Terminate(true)
-		}
-		return took
+		return time.Since(begin)
 	}
-	alone, beside := time.Hour, time.Hour // the best of a few: what the machine does besides can only cost
+	best := math.Inf(1) // of a few rounds, in each of which both read at the same time: what the machine does besides is the same for both
+	var stuck *Message
 	for i := range rounds {
-		alone = min(alone, run(fmt.Sprint("alone", i), false))
-		beside = min(beside, run(fmt.Sprint("beside", i), true))
+		alone, _ := open(fmt.Sprint("alone", i), false)
+		beside, of := open(fmt.Sprint("beside", i), true)
+		var one, other time.Duration
+		var both sync.WaitGroup
+		both.Go(func() { one = read(alone) })
+		both.Go(func() { other = read(beside) })
+		both.Wait()
+		t.Logf("%d messages take %v alone, %v beside a slow partition", 3*n, one, other)
+		best = min(best, other.Seconds()/one.Seconds())
+		alone.Terminate(true)
+		if stuck = of; i < rounds-1 {
+			require.NoError(t, stuck.Commit())
+			require.True(t, beside.Terminate(true))
+		}
 	}
-	t.Logf("%d messages take %v alone, %v beside a slow partition", 3*n, alone, beside)
-	assert.Less(t, float64(beside), float64(alone)/0.8)
+	assert.Less(t, best, 1/0.8)
 	beats := b.Faults().Add(testutil.Fault{Client: "a", Keys: testutil.Writes, Do: testutil.DelayAnswers, Delay: time.Nanosecond})
 	require.NoError(t, beats.Wait(ctx, 50), "20 H, of five heartbeats in two of them")
 	assert.Equal(t, "a", holderOf(m, stuck.Topic, 0))

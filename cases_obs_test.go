@@ -298,8 +298,8 @@ func TestC128AClaimThatIsLostIsOneLineThatSaysWhatBecameOfIt(t *testing.T) {
 	eventually(t, "all", func() bool { return k.count() == 40 })
 	f := b.Faults().Add(testutil.Fault{Client: "p", Do: testutil.Freeze})
 	m2 := b.marshaler("q")
-	b.consumer(m2, ConsumerOptions{}, "t")
-	eventually(t, "all at the other", func() bool { return holds(m2) == 4 })
+	c2 := b.consumer(m2, ConsumerOptions{}, "t")
+	eventually(t, "all at the other", func() bool { return holds(m2) == 4 && len(c2.begun()) == 4 })
 	f.Remove()
 	eventually(t, "the end of its claims", func() bool { return len(heard.of(ClaimLost)) == 4 })
 	for p := range int32(4) {
@@ -357,15 +357,15 @@ func TestC130StatusDoesNotWaitForBrokers(t *testing.T) {
 		}
 	}
 	for name, call := range calls {
-		slow := 0
+		var took []time.Duration
 		for range 1000 {
 			begin := time.Now()
 			call()
-			if time.Since(begin) > 5*time.Millisecond {
-				slow++ // the scheduler, if seldom
-			}
+			took = append(took, time.Since(begin))
 		}
-		assert.LessOrEqual(t, slow, 20, name)
+		slices.Sort(took)
+		assert.Less(t, took[500], 5*time.Millisecond, name)
+		assert.Less(t, took[980], 50*time.Millisecond, "%s: a broker that does not answer takes longer, the scheduler seldom", name)
 	}
 	assert.GreaterOrEqual(t, len(calls), 30)
 }

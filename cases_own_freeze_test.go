@@ -24,7 +24,7 @@ func TestC01PausedHolderHandsOutNothingAfterTheResume(t *testing.T) {
 	for topic := range ways {
 		b.one(topic, 500)
 	}
-	q := b.marshaler("q", WithLease(600*time.Millisecond, 0))
+	q := b.marshaler("q", WithLease(5*time.Second, 100*time.Millisecond)) // its own lease is not what is looked at
 	x := b.puppet(puppetry{Client: "p", TTL: 600 * time.Millisecond, Pace: 20 * time.Millisecond, Topics: ways, Options: ConsumerOptions{
 		MaxInFlight: 20, CommitInterval: 50 * time.Millisecond, WatchInterval: 200 * time.Millisecond,
 	}})

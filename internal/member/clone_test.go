@@ -275,3 +275,20 @@ func TestACloneSharesNothingThatChanges(t *testing.T) {
 	assert.Equal(t, m.AppendBinary(nil, 0, 2*Never, 1), c.AppendBinary(nil, 0, 2*Never, 1))
 	assert.Nil(t, (&Member{}).Clone(other).claims.run)
 }
+
+// By which plan a Release that is on its way was written counts while it is, and only whether it is the present one.
+func TestTheCanonicalFormShowsThatAReleaseIsOfAnOlderPlan(t *testing.T) {
+	m, _, _ := settledMember(t, 2)
+	form := func(releasing bool, written uint64) string {
+		m.claims.releasing = map[lease.Key]uint64{}
+		if releasing {
+			m.claims.releasing[part(0)] = 7
+		}
+		m.claims.written = written
+		return string(m.AppendBinary(nil, 0, 2*Never, 1))
+	}
+	now := m.claims.version
+	assert.NotEqual(t, form(true, now), form(true, now+1))
+	assert.Equal(t, form(true, now+1), form(true, now+2))
+	assert.Equal(t, form(false, now), form(false, now+1))
+}

@@ -245,6 +245,12 @@ func TestWhoWasDeafHeartbeatsWhenItHears(t *testing.T) {
 	s.pass(10 * ms)
 	assert.Len(t, p.written, n+1)
 	assert.True(t, p.hands(part(0)))
+
+	p.blind = true // and again: the count begins anew
+	s.until(20*time.Second, "deafness", func() bool { return p.reopens == 3 })
+	s.pass(20*time.Second + 2*ms)
+	assert.Equal(t, 5, p.reopens)
+	assert.False(t, p.ended)
 }
 
 // Nobody else writes, so nothing that is read would ever show that the heartbeat is not in the log.

@@ -3,6 +3,8 @@ package marshal
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -66,6 +68,10 @@ func TestC94LeadersThatMoveCostNoClaimAndNoMessage(t *testing.T) {
 			r.watch("a", r.consumer(m1, o, "t"), time.Microsecond)
 			r.watch("b", r.consumer(m2, o, "t"), time.Microsecond)
 			share(t, 4, m1, m2)
+			eventually(t, "all claims, as this one sees them", func() bool {
+				seen := epochs(m1)
+				return len(seen) == 4 && !slices.Contains(slices.Collect(maps.Values(seen)), 0)
+			})
 			before := epochs(m1)
 			var longest time.Duration
 			for i := range int32(9) {

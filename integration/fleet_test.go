@@ -71,13 +71,7 @@ func (f *fleet) flow(topic string, from, to int32) {
 func (f *fleet) ebb(topic string) {
 	f.t.Helper()
 	for _, l := range f.loads[topic] {
-		produced, err := l.Stop()
-		require.NoError(f.t, err)
-		for p, spans := range produced {
-			for _, span := range spans {
-				f.wrote(p, span.From, span.To)
-			}
-		}
+		require.NoError(f.t, f.book(l))
 	}
 	delete(f.loads, topic)
 	delete(f.placed, topic)

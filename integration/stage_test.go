@@ -479,18 +479,23 @@ func (s *stage) finish() {
 	}
 }
 
+// book ends a load, and has what it wrote in the books.
+func (s *stage) book(l *workers.Load) error {
+	produced, err := l.Stop()
+	for p, spans := range produced {
+		for _, span := range spans {
+			s.wrote(p, span.From, span.To)
+		}
+	}
+	return err
+}
+
 // settle ends the load and waits until everything is finished and known.
 func (s *stage) settle() {
 	s.t.Helper()
 	var errs []error
 	for _, l := range s.loads {
-		produced, err := l.Stop()
-		errs = append(errs, err)
-		for p, spans := range produced {
-			for _, span := range spans {
-				s.wrote(p, span.From, span.To)
-			}
-		}
+		errs = append(errs, s.book(l))
 	}
 	s.loads = nil
 	require.NoError(s.t, errors.Join(errs...))

@@ -183,6 +183,11 @@ func (f *inflater) dynamic() error {
 	return f.tables(lits, dists)
 }
 
+// second is where the entry stands for a code that has only begun with what pointer was found by; rest are the bits behind that.
+func second(pointer uint32, rest uint64) uint32 {
+	return pointer>>entryValue + uint32(rest)&(1<<(pointer>>entryCode&15)-1)
+}
+
 // block decodes a block by its tables: the most of it by run, and one symbol at a time where src or dst come to their end.
 func (f *inflater) block() error {
 	for {
@@ -195,7 +200,7 @@ func (f *inflater) block() error {
 		f.fill()
 		e := f.lit[f.in&(1<<litBits-1)]
 		if e&entryPointer != 0 {
-			e = f.lit[(e>>entryValue+uint32(f.in>>litBits)&(1<<(e>>entryCode&15)-1))&(litSize-1)]
+			e = f.lit[second(e, f.in>>litBits)&(litSize-1)]
 		}
 		code := uint(e >> entryCode & 15)
 		extra := uint(e&0xff) - code
@@ -218,7 +223,7 @@ func (f *inflater) block() error {
 		f.fill()
 		e = f.dist[f.in&(1<<distBits-1)]
 		if e&entryPointer != 0 {
-			e = f.dist[(e>>entryValue+uint32(f.in>>distBits)&(1<<(e>>entryCode&15)-1))&(distSize-1)]
+			e = f.dist[second(e, f.in>>distBits)&(distSize-1)]
 		}
 		if e&entryBad != 0 {
 			return errSymbol
@@ -279,7 +284,7 @@ loop:
 		}
 		if e&entrySpecial != 0 {
 			if e&entryPointer != 0 {
-				e = f.lit[(e>>entryValue+uint32(in>>litBits)&(1<<(e>>entryCode&15)-1))&(litSize-1)]
+				e = f.lit[second(e, in>>litBits)&(litSize-1)]
 			}
 			switch {
 			case e&entryLiteral != 0:
@@ -305,7 +310,7 @@ loop:
 		e = f.dist[in&(1<<distBits-1)]
 		if e&entrySpecial != 0 {
 			if e&entryPointer != 0 {
-				e = f.dist[(e>>entryValue+uint32(in>>distBits)&(1<<(e>>entryCode&15)-1))&(distSize-1)]
+				e = f.dist[second(e, in>>distBits)&(distSize-1)]
 			}
 			if e&entryBad != 0 {
 				err = errSymbol
